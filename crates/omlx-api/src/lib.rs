@@ -1,0 +1,2 @@
+//! The words spoken to an omlx engine: request, event, handle.
+#![doc = include_str!("../README.md")]

@@ -1,0 +1,2 @@
+//! Who holds which KV cache block: ids, tables, prefix keys.
+#![doc = include_str!("../README.md")]

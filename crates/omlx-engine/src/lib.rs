@@ -1,0 +1,2 @@
+//! One thread per model: plan, stage, run, sample, book.
+#![doc = include_str!("../README.md")]

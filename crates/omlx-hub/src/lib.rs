@@ -1,0 +1,2 @@
+//! A model's name to a complete folder on disk.
+#![doc = include_str!("../README.md")]

@@ -1,0 +1,2 @@
+//! Tensor operations candle lacks, on CPU, CUDA and Metal.
+#![doc = include_str!("../README.md")]

@@ -1,0 +1,2 @@
+//! What runs next: a deterministic continuous-batching scheduler.
+#![doc = include_str!("../README.md")]

@@ -1,0 +1,2 @@
+//! Text to token ids and back: tokenizer, chat template, stop strings.
+#![doc = include_str!("../README.md")]

@@ -1,0 +1,2 @@
+//! Kernel text for Metal and CUDA.
+#![doc = include_str!("../README.md")]
