@@ -1,0 +1,222 @@
+//! The door of an engine: many handles on one side, one mailbox on the other.
+//!
+//! A queue under a mutex with a condition variable, not an async channel: the engine's thread has to sleep without a
+//! runtime, a full queue has to be known at once, and closing has to be one atomic act. With the queue and the `open`
+//! flag under the same lock no request can slip in after the mailbox has been dropped and then wait for ever.
+//! What must stay true: replies are never dropped while the lock is held, since that wakes their readers.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::reply::{Reply, Ticket, pair};
+use crate::{Busy, Generate};
+
+/// Opens a door with room for `depth` requests that the engine has not taken yet (at least 1).
+pub fn channel(depth: usize) -> (EngineHandle, Mailbox) {
+    let state = State {
+        queue: VecDeque::new(),
+        open: true,
+        stop: Stop::No,
+        handles: 1,
+        snapshot: Snapshot::default(),
+    };
+    let door = Arc::new(Door {
+        depth: depth.max(1),
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+    });
+    (
+        EngineHandle {
+            door: Arc::clone(&door),
+        },
+        Mailbox { door },
+    )
+}
+
+/// What an engine finds in its mailbox.
+#[derive(Debug)]
+pub enum Command {
+    /// A request, and where its answer goes.
+    Generate(Box<Generate>, Reply),
+    /// Stop at this step boundary. Told once.
+    Stop,
+}
+
+/// What an engine says about itself after each step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Sequences that take part in steps.
+    pub running: usize,
+    /// Sequences that wait for room.
+    pub waiting: usize,
+    /// Cache blocks that nothing holds.
+    pub blocks_free: usize,
+    /// Cache blocks in all.
+    pub blocks: usize,
+    /// Prompt tokens computed since the start.
+    pub prompt_tokens: u64,
+    /// Tokens generated since the start.
+    pub generated_tokens: u64,
+    /// Steps since the start.
+    pub steps: u64,
+}
+
+#[derive(Debug)]
+struct Door {
+    depth: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: VecDeque<(Box<Generate>, Reply)>,
+    /// The mailbox exists.
+    open: bool,
+    stop: Stop,
+    handles: usize,
+    snapshot: Snapshot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    Asked,
+    Told,
+}
+
+impl Door {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock, so a poisoned one is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The client's side: sends requests, reads the snapshot. Cheap to clone.
+#[derive(Debug)]
+pub struct EngineHandle {
+    door: Arc<Door>,
+}
+
+impl EngineHandle {
+    /// Hands a request over. Never waits: a full mailbox is [`Busy::Full`] at once.
+    pub async fn generate(&self, request: Generate) -> Result<Ticket, Busy> {
+        let (reply, ticket) = pair();
+        {
+            let mut state = self.door.state();
+            if !state.open || state.stop != Stop::No {
+                return Err(Busy::Stopped);
+            }
+            if state.queue.len() >= self.door.depth {
+                return Err(Busy::Full);
+            }
+            state.queue.push_back((Box::new(request), reply));
+        }
+        self.door.changed.notify_one();
+        Ok(ticket)
+    }
+
+    /// What the engine last said about itself, with the requests still in the mailbox counted as waiting.
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.door.state();
+        let unopened = state.queue.len();
+        Snapshot {
+            waiting: state.snapshot.waiting + unopened,
+            ..state.snapshot
+        }
+    }
+
+    /// Whether an engine still holds the mailbox.
+    pub fn is_alive(&self) -> bool {
+        self.door.state().open
+    }
+
+    /// Tells the engine to stop at its next step boundary. Requests that it has not taken yet fail at once.
+    pub fn stop(&self) {
+        let unopened = {
+            let mut state = self.door.state();
+            if state.stop == Stop::No {
+                state.stop = Stop::Asked;
+            }
+            std::mem::take(&mut state.queue)
+        };
+        self.door.changed.notify_one();
+        drop(unopened);
+    }
+}
+
+impl Clone for EngineHandle {
+    fn clone(&self) -> Self {
+        self.door.state().handles += 1;
+        EngineHandle {
+            door: Arc::clone(&self.door),
+        }
+    }
+}
+
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        self.door.state().handles -= 1;
+        self.door.changed.notify_one();
+    }
+}
+
+/// The engine's side. Dropping it, also by a panic of the engine's thread, fails every request still in it.
+#[derive(Debug)]
+pub struct Mailbox {
+    door: Arc<Door>,
+}
+
+impl Mailbox {
+    /// The next command if there is one; never waits. Gone handles are not reported here: their tickets may still be read.
+    pub fn try_next(&mut self) -> Option<Command> {
+        let mut state = self.door.state();
+        if state.stop == Stop::Asked {
+            state.stop = Stop::Told;
+            return Some(Command::Stop);
+        }
+        state
+            .queue
+            .pop_front()
+            .map(|(request, reply)| Command::Generate(request, reply))
+    }
+
+    /// Blocks the calling thread, asleep, until there is a request. `None`: told to stop, or all handles are gone, so
+    /// nothing can ever come. Meant for an engine that has nothing else to do.
+    pub fn wait(&mut self) -> Option<Command> {
+        let mut state = self.door.state();
+        loop {
+            if state.stop != Stop::No {
+                state.stop = Stop::Told;
+                return None;
+            }
+            if let Some((request, reply)) = state.queue.pop_front() {
+                return Some(Command::Generate(request, reply));
+            }
+            if state.handles == 0 {
+                return None;
+            }
+            state = self
+                .door
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells every handle how the engine is.
+    pub fn publish(&self, snapshot: Snapshot) {
+        self.door.state().snapshot = snapshot;
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let unopened = {
+            let mut state = self.door.state();
+            state.open = false;
+            std::mem::take(&mut state.queue)
+        };
+        drop(unopened);
+    }
+}

@@ -1,0 +1,125 @@
+//! What an engine answers: tokens, then exactly one ending, and the reasons it can give for not answering.
+
+use thiserror::Error;
+
+/// One step of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// One more token. An id of [`Generate::stop`](crate::Generate::stop) is never sent.
+    Token {
+        /// The token drawn.
+        id: u32,
+        /// Its log-probabilities, where the request asked for them.
+        logprobs: Option<Logprobs>,
+    },
+    /// The answer is complete. Nothing follows.
+    Done {
+        /// Why it ended.
+        why: Finish,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// The answer will not be completed. Nothing follows.
+    Failed(Fault),
+}
+
+/// Log-probabilities at one position: raw log-softmax of the logits, before any penalty or filter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logprobs {
+    /// Of the token drawn.
+    pub chosen: f32,
+    /// Of the most likely tokens, most likely first.
+    pub top: Vec<(u32, f32)>,
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The model gave a stop id.
+    Stop,
+    /// The request's limit or the context's end was reached.
+    Length,
+}
+
+/// Tokens used by one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones included.
+    pub prompt: usize,
+    /// Prompt tokens whose computation was found in the cache.
+    pub cached: usize,
+    /// Tokens generated, a stop id included.
+    pub completion: usize,
+}
+
+/// What ends a [`Ticket`](crate::Ticket) instead of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The engine looked at the request and will not run it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A step failed; everything that was running has failed with it.
+    #[error("the engine failed at a step and has stopped: {reason}; load the model again")]
+    Engine {
+        /// The device's or the panic's own words.
+        reason: String,
+    },
+    /// The engine was stopped, or died, before the answer was complete.
+    #[error("the engine stopped before the answer was complete; load the model again")]
+    Stopped,
+}
+
+/// Why an engine will not run a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The prompt leaves no room for one new token.
+    #[error(
+        "the prompt has {tokens} tokens, the context is {context} tokens and one has to be left for the answer; shorten the prompt"
+    )]
+    TooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// The context in tokens.
+        context: usize,
+    },
+    /// The prompt needs more cache blocks than the engine owns, even when it runs alone.
+    #[error(
+        "the prompt has {tokens} tokens, the cache holds {most} at most; give the cache more memory"
+    )]
+    NeverFits {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Most tokens one sequence can have in this cache.
+        most: usize,
+    },
+    /// Too many requests are waiting.
+    #[error("{waiting} requests are already waiting; try again later")]
+    Full {
+        /// Requests waiting now.
+        waiting: usize,
+    },
+    /// The prompt has no tokens.
+    #[error("the prompt has no tokens; send at least one")]
+    Empty,
+    /// The prompt or the logit bias holds an id that the model does not know.
+    #[error("token id {id} is outside the vocabulary of {vocab} tokens")]
+    UnknownToken {
+        /// The id.
+        id: u32,
+        /// Size of the vocabulary.
+        vocab: usize,
+    },
+}
+
+/// Why a request could not even be handed to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Busy {
+    /// The mailbox is full; the engine is alive and will take requests again.
+    #[error("the engine's mailbox is full; try again later")]
+    Full,
+    /// The engine is gone or was told to stop.
+    #[error("the engine has stopped; load the model again")]
+    Stopped,
+}

@@ -1,0 +1,255 @@
+//! Every ticket ends in exactly one `Done` or `Failed`, whatever dies; and the door's other promises.
+//!
+//! Faults planted and seen: a ticket that answers `None` when its reply is dropped; `Mailbox::drop` that leaves `open`
+//! set (the race test hangs); a queue that takes one request more than its depth; `stop` that leaves the queue standing;
+//! `EngineHandle::drop` without a wake-up (the `handles_gone` test hangs).
+
+use std::thread;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use omlx_api::{
+    Busy, Command, EngineHandle, Event, Fault, Finish, Generate, Mailbox, Refusal, Reply, Snapshot,
+    Ticket, Usage, channel,
+};
+
+const USAGE: Usage = Usage {
+    prompt: 1,
+    cached: 0,
+    completion: 2,
+};
+
+fn request() -> Generate {
+    Generate::new(vec![1], 4)
+}
+
+fn send(handle: &EngineHandle) -> Result<Ticket, Busy> {
+    handle
+        .generate(request())
+        .now_or_never()
+        .expect("generate never waits")
+}
+
+fn taken(mailbox: &mut Mailbox) -> Reply {
+    match mailbox.try_next() {
+        Some(Command::Generate(_, reply)) => reply,
+        other => panic!("expected a request, found {other:?}"),
+    }
+}
+
+/// All events of a ticket; panics when it does not end within five seconds.
+async fn events(ticket: Ticket) -> Vec<Event> {
+    tokio::time::timeout(Duration::from_secs(5), ticket.collect())
+        .await
+        .expect("the ticket never ended")
+}
+
+/// A ticket whose request was treated by `fate` ends in `expected`, once, and last.
+async fn check(fate: impl FnOnce(EngineHandle, Mailbox), expected: Event) {
+    let (handle, mailbox) = channel(4);
+    let ticket = send(&handle).unwrap();
+    fate(handle, mailbox);
+    let events = events(ticket).await;
+    let endings = events
+        .iter()
+        .filter(|event| !matches!(event, Event::Token { .. }))
+        .count();
+    assert_eq!(endings, 1, "{events:?}");
+    assert_eq!(events.last(), Some(&expected));
+}
+
+const STOPPED: Event = Event::Failed(Fault::Stopped);
+
+#[tokio::test]
+async fn done() {
+    let fate = |_, mut mailbox: Mailbox| {
+        let reply = taken(&mut mailbox);
+        reply.token(7, None);
+        reply.token(8, None);
+        reply.done(Finish::Length, USAGE);
+    };
+    check(
+        fate,
+        Event::Done {
+            why: Finish::Length,
+            usage: USAGE,
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn refused() {
+    let fault = Fault::Refused(Refusal::TooLong {
+        tokens: 9,
+        context: 8,
+    });
+    let same = fault.clone();
+    check(
+        |_, mut mailbox| taken(&mut mailbox).fail(same),
+        Event::Failed(fault),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn reply_dropped_before_the_first_token() {
+    check(|_, mut mailbox| drop(taken(&mut mailbox)), STOPPED).await;
+}
+
+#[tokio::test]
+async fn reply_dropped_after_a_token() {
+    check(|_, mut mailbox| taken(&mut mailbox).token(7, None), STOPPED).await;
+}
+
+#[tokio::test]
+async fn mailbox_dropped_with_the_request_in_it() {
+    check(|_, mailbox| drop(mailbox), STOPPED).await;
+}
+
+#[tokio::test]
+async fn stopped_with_the_request_in_the_mailbox() {
+    // The mailbox lives on, as with an engine that is in a long step.
+    check(
+        |handle, mailbox| {
+            handle.stop();
+            std::mem::forget(mailbox)
+        },
+        STOPPED,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn engine_thread_panics_with_the_request_taken() {
+    let fate = |_, mut mailbox: Mailbox| {
+        let engine = thread::spawn(move || {
+            let reply = taken(&mut mailbox);
+            reply.token(7, None);
+            std::panic::resume_unwind(Box::new("a kernel went wrong"));
+        });
+        assert!(engine.join().is_err());
+    };
+    check(fate, STOPPED).await;
+}
+
+#[tokio::test]
+async fn requests_race_with_the_death_of_the_engine() {
+    for _ in 0..200 {
+        let (handle, mailbox) = channel(1000);
+        let sender = thread::spawn(move || {
+            (0..50)
+                .map_while(|_| send(&handle).ok())
+                .map(|ticket| (handle.clone(), ticket))
+                .collect::<Vec<_>>()
+        });
+        thread::spawn(move || drop(mailbox));
+        // Handles stay alive: nothing but the mailbox's own death may end these.
+        for (_handle, ticket) in sender.join().unwrap() {
+            assert_eq!(events(ticket).await, [STOPPED]);
+        }
+    }
+}
+
+#[test]
+fn a_full_mailbox_says_so_at_once() {
+    let (handle, mut mailbox) = channel(2);
+    let _tickets = (send(&handle).unwrap(), send(&handle).unwrap());
+    assert_eq!(send(&handle).unwrap_err(), Busy::Full);
+    assert_eq!(handle.snapshot().waiting, 2);
+    let _reply = taken(&mut mailbox);
+    assert!(send(&handle).is_ok());
+}
+
+#[test]
+fn a_dead_or_stopping_engine_takes_nothing() {
+    let (handle, mailbox) = channel(2);
+    assert!(handle.is_alive());
+    drop(mailbox);
+    assert!(!handle.is_alive());
+    assert_eq!(send(&handle).unwrap_err(), Busy::Stopped);
+
+    let (handle, mut mailbox) = channel(2);
+    handle.stop();
+    handle.stop();
+    assert!(handle.is_alive(), "stopping, not dead");
+    assert_eq!(send(&handle).unwrap_err(), Busy::Stopped);
+    assert!(matches!(mailbox.try_next(), Some(Command::Stop)));
+    assert!(mailbox.try_next().is_none(), "told once");
+    assert!(mailbox.wait().is_none(), "but it stays stopped");
+}
+
+#[test]
+fn dropping_the_ticket_is_seen_by_the_reply() {
+    let (handle, mut mailbox) = channel(2);
+    let ticket = send(&handle).unwrap();
+    let reply = taken(&mut mailbox);
+    assert!(!reply.is_gone());
+    drop(ticket);
+    assert!(reply.is_gone());
+    reply.token(1, None);
+    reply.done(Finish::Stop, USAGE);
+}
+
+/// Runs `wait` on a thread, lets it fall asleep, does `act` and gives what `wait` said.
+fn woken(act: impl FnOnce(EngineHandle)) -> Option<Command> {
+    let (handle, mut mailbox) = channel(2);
+    let (out, said) = std::sync::mpsc::channel();
+    thread::spawn(move || out.send(mailbox.wait()));
+    thread::sleep(Duration::from_millis(20));
+    act(handle);
+    said.recv_timeout(Duration::from_secs(5))
+        .expect("wait never came back")
+}
+
+#[test]
+fn wait_wakes_for_a_request() {
+    assert!(matches!(
+        woken(|handle| drop(send(&handle))),
+        Some(Command::Generate(..))
+    ));
+}
+
+#[test]
+fn wait_wakes_for_stop() {
+    assert!(
+        woken(|handle| {
+            handle.stop();
+            std::mem::forget(handle)
+        })
+        .is_none()
+    );
+}
+
+#[test]
+fn wait_wakes_when_all_handles_are_gone() {
+    assert!(woken(|handle| drop((handle.clone(), handle))).is_none());
+}
+
+#[test]
+fn the_snapshot_reaches_every_handle() {
+    let (handle, mailbox) = channel(2);
+    let other = handle.clone();
+    let told = Snapshot {
+        running: 3,
+        waiting: 1,
+        blocks_free: 4,
+        blocks: 9,
+        prompt_tokens: 5,
+        generated_tokens: 6,
+        steps: 7,
+    };
+    mailbox.publish(told);
+    assert_eq!((handle.snapshot(), other.snapshot()), (told, told));
+}
+
+#[test]
+fn both_ends_may_cross_threads() {
+    fn send_sync<T: Send + Sync>() {}
+    fn send<T: Send>() {}
+    send_sync::<EngineHandle>();
+    send::<Mailbox>();
+    send::<Ticket>();
+    send::<Reply>();
+    send::<Generate>();
+}
