@@ -6,6 +6,8 @@
 //! and read as [`Fault::Stopped`].
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
@@ -30,9 +32,16 @@ pub(crate) fn pair() -> (Reply, Ticket) {
 #[derive(Debug)]
 pub struct Reply {
     events: UnboundedSender<Event>,
+    cached: Arc<AtomicUsize>,
 }
 
 impl Reply {
+    /// Says how many prompt tokens were found in the cache, before the first token: a client that cancels never sees the
+    /// ending's usage, but has to account for its request all the same.
+    pub fn admitted(&self, cached: usize) {
+        self.cached.store(cached, Ordering::Relaxed);
+    }
+
     /// Sends one token. Does nothing when nobody listens any more.
     pub fn token(&self, id: u32, logprobs: Option<Logprobs>) {
         self.send(Event::Token { id, logprobs });
@@ -64,7 +73,16 @@ impl Reply {
 #[must_use = "dropping a ticket cancels its request"]
 pub struct Ticket {
     events: UnboundedReceiver<Event>,
+    cached: Arc<AtomicUsize>,
     ended: bool,
+}
+
+impl Ticket {
+    /// Prompt tokens found in the cache, as far as the engine has said so.
+    pub fn cached(&self) -> usize {
+        // Relaxed: the event that made the reader look came through a channel, which orders the two.
+        self.cached.load(Ordering::Relaxed)
+    }
 }
 
 impl Stream for Ticket {

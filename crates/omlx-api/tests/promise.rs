@@ -191,6 +191,16 @@ fn dropping_the_ticket_is_seen_by_the_reply() {
     reply.done(Finish::Stop, USAGE);
 }
 
+#[test]
+fn a_ticket_knows_its_cached_tokens_before_the_end() {
+    let (handle, mut mailbox) = channel(2);
+    let ticket = send(&handle).unwrap();
+    let reply = taken(&mut mailbox);
+    assert_eq!(ticket.cached(), 0);
+    reply.admitted(48);
+    assert_eq!(ticket.cached(), 48);
+}
+
 /// Runs `wait` on a thread, lets it fall asleep, does `act` and gives what `wait` said.
 fn woken(act: impl FnOnce(EngineHandle)) -> Option<Command> {
     let (handle, mut mailbox) = channel(2);
