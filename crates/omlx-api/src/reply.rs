@@ -18,13 +18,19 @@ use crate::{Event, Fault, Finish, Logprobs, Usage};
 
 /// Makes the two ends of one answer.
 pub(crate) fn pair() -> (Reply, Ticket) {
-    let (events, ticket) = unbounded_channel();
+    let (sender, receiver) = unbounded_channel();
+    let cached = Arc::new(AtomicUsize::new(0));
+    let ticket = Ticket {
+        events: receiver,
+        cached: Arc::clone(&cached),
+        ended: false,
+    };
     (
-        Reply { events },
-        Ticket {
-            events: ticket,
-            ended: false,
+        Reply {
+            events: sender,
+            cached,
         },
+        ticket,
     )
 }
 
