@@ -65,6 +65,12 @@ pub enum Fault {
         /// The device's or the panic's own words.
         reason: String,
     },
+    /// The model's answer to this one request cannot be sampled from; the engine and its other requests go on.
+    #[error("no next token can be drawn for this request: {reason}")]
+    Unsound {
+        /// What is wrong with the logits.
+        reason: String,
+    },
     /// The engine was stopped, or died, before the answer was complete.
     #[error("the engine stopped before the answer was complete; load the model again")]
     Stopped,
@@ -110,6 +116,14 @@ pub enum Refusal {
         id: u32,
         /// Size of the vocabulary.
         vocab: usize,
+    },
+    /// A number of the request is outside what it can mean.
+    #[error("{field} has to be {expected}")]
+    OutOfRange {
+        /// The field of [`Generate`](crate::Generate) or [`Sampling`](crate::Sampling).
+        field: &'static str,
+        /// What it may be, in words.
+        expected: &'static str,
     },
 }
 
