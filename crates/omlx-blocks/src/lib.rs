@@ -1,2 +1,21 @@
 //! Who holds which KV cache block: ids, tables, prefix keys.
+//!
+//! Integers only. Nothing here knows a tensor; the ids say which row of which pool a token's key and value live in.
+//! What must stay true is written as code in [`Ledger::check`].
 #![doc = include_str!("../README.md")]
+
+mod check;
+mod id;
+mod key;
+mod ledger;
+mod pool;
+mod reach;
+mod revise;
+mod table;
+
+pub use id::{BlockId, GroupId, SeqId, Slot};
+pub use key::{BlockKey, Salt};
+pub use ledger::{Full, GroupSize, Ledger};
+pub use reach::Reach;
+pub use revise::Uncut;
+pub use table::BlockTable;

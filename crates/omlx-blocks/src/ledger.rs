@@ -1,0 +1,292 @@
+//! All groups together: open, grow, seal, forget, close.
+//!
+//! Sealed blocks never change and are shared by count; the open block at the end of a sequence is private. So nothing is
+//! ever copied on write. Every group of a sequence covers the same tokens; groups differ only in how much of the front
+//! they have forgotten.
+
+use std::collections::BTreeMap;
+
+use crate::pool::{Leave, Pool};
+use crate::{BlockId, BlockKey, BlockTable, GroupId, Reach, Salt, SeqId};
+
+/// How one group looks back and how many blocks its pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSize {
+    /// How far back the group's layers look.
+    pub reach: Reach,
+    /// Blocks in the group's pool.
+    pub blocks: usize,
+}
+
+/// The answer to [`Ledger::grow`] when some group has too few blocks; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) reach: Reach,
+    pub(crate) root: BlockKey,
+    pub(crate) pool: Pool,
+}
+
+/// One sequence in one group.
+#[derive(Clone, Debug)]
+pub(crate) struct Holding {
+    pub(crate) table: BlockTable,
+    /// Names of all sealed blocks from the start, forgotten ones too: each is the parent of the next.
+    pub(crate) keys: Vec<BlockKey>,
+}
+
+/// Who holds which block, for every sequence and group of one cache.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) block: usize,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) seqs: BTreeMap<SeqId, Vec<Holding>>,
+}
+
+impl Ledger {
+    /// A ledger with empty pools; `block` is the tokens per block, `salt` everything but tokens that shapes content.
+    ///
+    /// # Panics
+    /// If there is no group, a group has no blocks, `block` or a window is 0, or a pool has more slots than `u32` counts.
+    pub fn new(block: usize, groups: &[GroupSize], salt: Salt) -> Self {
+        assert!(block > 0, "a block holds at least one token");
+        assert!(!groups.is_empty(), "a cache has at least one group");
+        let salt = salt.with("block", &(block as u64).to_le_bytes());
+        let group = |(i, size): (usize, &GroupSize)| {
+            assert!(size.blocks > 0, "group {i} has no blocks");
+            assert!(size.reach != Reach::Last(0), "group {i} sees nothing");
+            assert!(
+                size.blocks.saturating_mul(block) <= u32::MAX as usize,
+                "group {i} has more slots than u32 counts"
+            );
+            Group {
+                reach: size.reach,
+                root: BlockKey::root(&group_salt(&salt, i, size.reach)),
+                pool: Pool::new(size.blocks),
+            }
+        };
+        Self {
+            block,
+            groups: groups.iter().enumerate().map(group).collect(),
+            seqs: BTreeMap::new(),
+        }
+    }
+
+    /// Longest usable prefix in tokens: whole blocks, and at least one token is left to compute.
+    ///
+    /// A prefix of length `L` counts if every [`Reach::All`] group has all its blocks and every [`Reach::Last`] group
+    /// has the blocks covering what the token at position `L` sees before itself.
+    pub fn hit(&self, tokens: &[u32]) -> usize {
+        let most = tokens.len().saturating_sub(1) / self.block;
+        let found: Vec<Vec<usize>> = self
+            .groups
+            .iter()
+            .map(|group| self.runs(group, &tokens[..most * self.block]))
+            .collect();
+        let usable = |blocks: &usize| {
+            self.groups.iter().zip(&found).all(|(group, runs)| {
+                let needed = blocks - self.first_needed(group.reach, blocks * self.block);
+                runs.get(*blocks).is_some_and(|&run| run >= needed)
+            })
+        };
+        (0..=most).rev().find(usable).unwrap_or(0) * self.block
+    }
+
+    /// `runs[n]`: how many findable blocks in a row end just before block `n`. Shorter if no longer prefix can count.
+    fn runs(&self, group: &Group, tokens: &[u32]) -> Vec<usize> {
+        let mut runs = vec![0];
+        let mut key = group.root;
+        let mut run = 0;
+        for block in tokens.chunks_exact(self.block) {
+            key = key.child(block);
+            run = match group.pool.find(&key, block) {
+                Some(_) => run + 1,
+                None if group.reach == Reach::All => break,
+                None => 0,
+            };
+            runs.push(run);
+        }
+        runs
+    }
+
+    /// The first block that the token at position `len` needs.
+    pub(crate) fn first_needed(&self, reach: Reach, len: usize) -> usize {
+        reach.first_visible(len) / self.block
+    }
+
+    /// Starts a sequence whose first `hit` tokens are known; `hit` is what [`hit`](Self::hit) has just answered, or less
+    /// in whole blocks where it still counts.
+    ///
+    /// # Panics
+    /// If the sequence is open already, or the prefix does not count.
+    pub fn open(&mut self, seq: SeqId, tokens: &[u32], hit: usize) {
+        assert!(!self.seqs.contains_key(&seq), "{seq:?} is open already");
+        assert!(hit.is_multiple_of(self.block), "a hit is whole blocks");
+        let block = self.block;
+        let mut holdings = Vec::with_capacity(self.groups.len());
+        for g in 0..self.groups.len() {
+            let first = self.first_needed(self.groups[g].reach, hit);
+            let group = &mut self.groups[g];
+            let mut table = BlockTable::starting_at(first);
+            let mut keys = Vec::with_capacity(hit / block);
+            let mut key = group.root;
+            for (i, run) in tokens[..hit].chunks_exact(block).enumerate() {
+                key = key.child(run);
+                keys.push(key);
+                if i >= first {
+                    let found = group.pool.find(&key, run);
+                    let id = found.unwrap_or_else(|| panic!("group {g} lacks block {i} of a hit"));
+                    group.pool.reuse(id);
+                    table.push(id);
+                }
+            }
+            holdings.push(Holding { table, keys });
+        }
+        self.seqs.insert(seq, holdings);
+    }
+
+    /// Room for `len` tokens in every group, or nothing changes.
+    pub fn grow(&mut self, seq: SeqId, len: usize) -> Result<(), Full> {
+        let blocks = len.div_ceil(self.block);
+        let (holdings, groups) = self.parts(seq);
+        let lacking =
+            |(h, g): (&Holding, &Group)| blocks.saturating_sub(h.table.end()) <= g.pool.available();
+        if !holdings.iter().zip(groups.iter()).all(lacking) {
+            return Err(Full);
+        }
+        for (holding, group) in holdings.iter_mut().zip(groups) {
+            while holding.table.end() < blocks {
+                holding.table.push(group.pool.take().ok_or(Full)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes blocks that became full within the first `computed` tokens; drops those behind each group's reach.
+    ///
+    /// `tokens` is the whole sequence so far; what was sealed before must not have changed.
+    pub fn seal(&mut self, seq: SeqId, tokens: &[u32], computed: usize) {
+        let block = self.block;
+        let (holdings, groups) = self.parts(seq);
+        for (holding, group) in holdings.iter_mut().zip(groups) {
+            for i in holding.keys.len()..computed / block {
+                let run = &tokens[i * block..(i + 1) * block];
+                let key = holding.keys.last().unwrap_or(&group.root).child(run);
+                let id = holding.block(i);
+                let kept = group.pool.publish(id, key, run);
+                holding.table.replace(i, kept);
+                holding.keys.push(key);
+            }
+            let needed = group.reach.first_visible(computed) / block;
+            while holding.table.forgotten() < needed
+                && let Some(id) = holding.table.forget()
+            {
+                group.pool.release(id, Leave::Behind);
+            }
+        }
+    }
+
+    /// Ends a sequence. Its sealed blocks stay findable until their room is needed.
+    pub fn close(&mut self, seq: SeqId) {
+        let holdings = self.seqs.remove(&seq);
+        let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
+        for (mut holding, group) in holdings.into_iter().zip(&mut self.groups) {
+            // Last block first: it is the first to be evicted.
+            while let Some(id) = holding.table.pop() {
+                group.pool.release(id, Leave::Closed);
+            }
+        }
+    }
+
+    pub(crate) fn parts(&mut self, seq: SeqId) -> (&mut Vec<Holding>, &mut Vec<Group>) {
+        let holdings = self.seqs.get_mut(&seq);
+        let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
+        (holdings, &mut self.groups)
+    }
+}
+
+/// Questions; nothing here changes anything.
+impl Ledger {
+    /// The blocks of one sequence in one group.
+    ///
+    /// # Panics
+    /// If the sequence is not open or there is no such group.
+    pub fn table(&self, seq: SeqId, group: GroupId) -> &BlockTable {
+        &self.holdings(seq)[group.index()].table
+    }
+
+    /// Tokens per block.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// How far back a group looks.
+    pub fn reach(&self, group: GroupId) -> Reach {
+        self.groups[group.index()].reach
+    }
+
+    /// All blocks of a group's pool.
+    pub fn blocks(&self, group: GroupId) -> usize {
+        self.groups[group.index()].pool.blocks.len()
+    }
+
+    /// Blocks of a group that a sequence could take now: free ones, and idle ones that are only kept to be found.
+    pub fn free_blocks(&self, group: GroupId) -> usize {
+        self.groups[group.index()].pool.available()
+    }
+
+    /// The most tokens `seq` could hold if it grew now.
+    pub fn room(&self, seq: SeqId) -> usize {
+        let room = |(h, g): (&Holding, &Group)| (h.table.end() + g.pool.available()) * self.block;
+        let rooms = self.holdings(seq).iter().zip(&self.groups).map(room);
+        rooms.min().unwrap_or(0)
+    }
+
+    /// Blocks that `seq` may still take in a group on its way to `len` tokens, at most `step` a step.
+    pub fn lacks(&self, seq: SeqId, group: GroupId, len: usize, step: usize) -> usize {
+        let table = &self.holdings(seq)[group.index()].table;
+        let peak = self.reach(group).peak_blocks(len, step, self.block);
+        let left = len.div_ceil(self.block).saturating_sub(table.end());
+        left.min(peak.saturating_sub(table.live().len()))
+    }
+
+    /// The most tokens a sequence can ever hold, alone in the cache and growing one token a step.
+    pub fn capacity(&self) -> usize {
+        let most = |g: &Group| match g.reach.peak_blocks(usize::MAX, 1, self.block) {
+            peak if peak <= g.pool.blocks.len() => usize::MAX,
+            _ => g.pool.blocks.len() * self.block,
+        };
+        self.groups.iter().map(most).min().unwrap_or(0)
+    }
+
+    fn holdings(&self, seq: SeqId) -> &[Holding] {
+        let holdings = self.seqs.get(&seq);
+        holdings.unwrap_or_else(|| panic!("{seq:?} is not open"))
+    }
+}
+
+impl Holding {
+    pub(crate) fn block(&self, index: usize) -> BlockId {
+        let id = self.table.get(index);
+        id.unwrap_or_else(|| panic!("block {index} is not in the table"))
+    }
+}
+
+fn group_salt(salt: &Salt, index: usize, reach: Reach) -> Salt {
+    let window = match reach {
+        Reach::All => 0,
+        Reach::Last(w) => w as u64,
+    };
+    salt.with("group", &(index as u64).to_le_bytes())
+        .with("window", &window.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests;

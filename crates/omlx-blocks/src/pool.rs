@@ -1,0 +1,168 @@
+//! Free list, reference counts and the order of eviction for one group.
+//!
+//! A block is in exactly one of three states: *held* (some table counts it), *idle* (nobody holds it, but its name still
+//! finds it) or *free* (no name, no holder). Taking a block uses the free list first and then the idle block that
+//! is worth least: first those a window left behind, then the least recently released. Sequences release their last
+//! block first, so a chain loses its tail before its front.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{BlockId, BlockKey};
+
+/// Why a table lets go of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leave {
+    /// A window moved past it: only a shorter prompt could want it again.
+    Behind,
+    /// Its sequence ended, was parked or was cut.
+    Closed,
+}
+
+/// The order of eviction: the smallest goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    leave: Leave,
+    stamp: u64,
+}
+
+/// What a sealed block is found by. Tokens are kept because equal hashes alone are not proof.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) key: BlockKey,
+    pub(crate) tokens: Box<[u32]>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) holders: u32,
+    pub(crate) name: Option<Name>,
+    /// Set while idle: its place in the order of eviction.
+    pub(crate) rank: Option<Rank>,
+    /// A prefix hit brought it back once, so a window leaving it behind does not make it worthless.
+    proven: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) free: Vec<BlockId>,
+    pub(crate) idle: BTreeMap<Rank, BlockId>,
+    /// Looked up, never walked, so its order cannot influence anything.
+    pub(crate) names: HashMap<BlockKey, BlockId>,
+    releases: u64,
+}
+
+impl Pool {
+    pub(crate) fn new(blocks: usize) -> Self {
+        Self {
+            blocks: (0..blocks).map(|_| Block::default()).collect(),
+            // Taken from the back: a fresh pool hands out 0, 1, 2, …
+            free: (0..blocks as u32).rev().map(BlockId).collect(),
+            idle: BTreeMap::new(),
+            names: HashMap::new(),
+            releases: 0,
+        }
+    }
+
+    /// Blocks that could be taken now, findable ones included.
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + self.idle.len()
+    }
+
+    /// A private, nameless block; evicts if it must.
+    pub(crate) fn take(&mut self) -> Option<BlockId> {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.evict()?,
+        };
+        self.blocks[id.index()].holders = 1;
+        Some(id)
+    }
+
+    /// The block of this name, if it holds these tokens.
+    pub(crate) fn find(&self, key: &BlockKey, tokens: &[u32]) -> Option<BlockId> {
+        let id = *self.names.get(key)?;
+        let name = self.blocks[id.index()].name.as_ref()?;
+        (*name.tokens == *tokens).then_some(id)
+    }
+
+    /// One more holder of a sealed block.
+    pub(crate) fn hold(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id.index()];
+        assert!(block.name.is_some(), "{id:?} is private");
+        if let Some(rank) = block.rank.take() {
+            self.idle.remove(&rank);
+        }
+        block.holders += 1;
+    }
+
+    /// One more holder, found through its name.
+    pub(crate) fn reuse(&mut self, id: BlockId) {
+        self.hold(id);
+        self.blocks[id.index()].proven = true;
+    }
+
+    /// Names a full private block. If another block has that name already, its one holder moves over to that one and
+    /// the private block is freed: equal tokens under equal parents are stored once.
+    pub(crate) fn publish(&mut self, id: BlockId, key: BlockKey, tokens: &[u32]) -> BlockId {
+        if let Some(&known) = self.names.get(&key) {
+            let same = self.find(&key, tokens) == Some(known);
+            assert!(same, "{key:?} names two different runs of tokens");
+            self.hold(known);
+            self.release(id, Leave::Closed);
+            return known;
+        }
+        let block = &mut self.blocks[id.index()];
+        assert!(block.holders == 1 && block.name.is_none());
+        block.name = Some(Name {
+            key,
+            tokens: tokens.into(),
+        });
+        self.names.insert(key, id);
+        id
+    }
+
+    /// Makes a sealed block private again; it must have one holder.
+    pub(crate) fn reopen(&mut self, id: BlockId) {
+        assert_eq!(self.blocks[id.index()].holders, 1, "{id:?} is shared");
+        self.unname(id);
+    }
+
+    /// One holder less. A named block without holders stays findable.
+    pub(crate) fn release(&mut self, id: BlockId, leave: Leave) {
+        let block = &mut self.blocks[id.index()];
+        assert!(block.holders > 0, "{id:?} has no holder");
+        block.holders -= 1;
+        if block.holders > 0 {
+            return;
+        }
+        if block.name.is_none() {
+            self.free.push(id);
+            return;
+        }
+        let leave = if block.proven { Leave::Closed } else { leave };
+        let stamp = self.releases;
+        self.releases += 1;
+        let rank = Rank { leave, stamp };
+        block.rank = Some(rank);
+        self.idle.insert(rank, id);
+    }
+
+    fn evict(&mut self) -> Option<BlockId> {
+        let (_, id) = self.idle.pop_first()?;
+        self.blocks[id.index()].rank = None;
+        self.unname(id);
+        Some(id)
+    }
+
+    fn unname(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id.index()];
+        block.proven = false;
+        if let Some(name) = block.name.take() {
+            self.names.remove(&name.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
