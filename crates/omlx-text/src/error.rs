@@ -1,0 +1,213 @@
+//! What can go wrong between text and ids, in the words of whoever loads a model or sends a chat.
+//!
+//! [`Error::is_request`] tells the caller's fault from the model folder's.
+
+use std::path::PathBuf;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why text could not be loaded, encoded, rendered or decoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The model folder has no tokenizer.
+    #[error("{}: no tokenizer.json; fetch it from the model's page, or convert the model with a current transformers", path.display())]
+    NoTokenizer {
+        /// The model folder.
+        path: PathBuf,
+    },
+    /// A file is larger than such a file can sensibly be.
+    #[error("{}: {bytes} bytes, at most {limit} are read", path.display())]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file is not the JSON it should be.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// A known key holds a value of a kind nobody defined.
+    #[error("{}: {key} should be {expected}, found {found}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// What may stand there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The tokenizer file or vocabulary could not be built.
+    #[error("{}: the tokenizer cannot be built: {source}", path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What the tokenizer library said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tokenizer decodes in a way this crate does not know.
+    #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip", path.display())]
+    Decoder {
+        /// The file.
+        path: PathBuf,
+        /// The decoder's type name.
+        found: String,
+    },
+    /// The GGUF container could not be read.
+    #[error(transparent)]
+    Gguf(#[from] omlx_gguf::Error),
+    /// The GGUF vocabulary is of a kind this crate does not know.
+    #[error("tokenizer.ggml.model is {found:?}; known are \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece)")]
+    VocabularyKind {
+        /// What the file says.
+        found: String,
+    },
+    /// The GGUF's way of cutting text before BPE is not known: guessing would give other ids.
+    #[error(
+        "tokenizer.ggml.pre is {found:?}; known are {known}; load the model's own folder with its tokenizer.json instead"
+    )]
+    PreTokenizer {
+        /// What the file says.
+        found: String,
+        /// The names that are known.
+        known: String,
+    },
+    /// The GGUF vocabulary contradicts itself.
+    #[error("{key}: expected {expected}, found {found}; the file is damaged or was converted by a faulty tool")]
+    Vocabulary {
+        /// The metadata key.
+        key: &'static str,
+        /// What was expected there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// The chat template is larger than any sensible template.
+    #[error("chat template of {bytes} bytes, at most {limit} are read")]
+    TemplateTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The chat template does not parse.
+    #[error("chat template, line {line}: {reason}")]
+    TemplateSyntax {
+        /// Line in the template, from 1; 0 when not known.
+        line: usize,
+        /// What the template engine said.
+        reason: String,
+    },
+    /// The model has no chat template.
+    #[error(
+        "the model has no chat template; use the completions route, or put a chat_template.jinja into the model's folder"
+    )]
+    NoTemplate,
+    /// The chat template refused the chat by `raise_exception`.
+    #[error("{message}")]
+    Refused {
+        /// The template's own words.
+        message: String,
+    },
+    /// The chat template failed on this chat.
+    #[error("chat template, line {line}: {reason}")]
+    TemplateFailed {
+        /// Line in the template, from 1; 0 when not known.
+        line: usize,
+        /// What the template engine said.
+        reason: String,
+    },
+    /// Rendering took more work than any sensible template needs.
+    #[error("the chat template did not end within its budget of {budget} steps")]
+    TemplateBudget {
+        /// The budget for a chat of this size.
+        budget: u64,
+    },
+    /// A message is not of the shape the chat format defines.
+    #[error("messages[{index}]{at}: expected {expected}, found {found}")]
+    Message {
+        /// Which message.
+        index: usize,
+        /// Where in it, as a path.
+        at: String,
+        /// What may stand there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A message carries a part that a text model cannot read.
+    #[error("messages[{index}]{at}: this model reads text only, found a part of type {found:?}")]
+    Part {
+        /// Which message.
+        index: usize,
+        /// Where in it, as a path.
+        at: String,
+        /// The part's type.
+        found: String,
+    },
+    /// `continue_final` was asked, but the last message cannot be continued.
+    #[error("the last message cannot be continued: {reason}")]
+    Continue {
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The text is longer than is accepted at once.
+    #[error("text of {bytes} bytes, at most {limit} are accepted at once")]
+    TextTooLong {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The tokenizer failed on this text.
+    #[error("the text cannot be tokenized: {source}")]
+    Encode {
+        /// What the tokenizer library said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An id is not in the vocabulary.
+    #[error("token {id} is not in the vocabulary of {vocab}")]
+    UnknownToken {
+        /// The id.
+        id: u32,
+        /// The size of the vocabulary.
+        vocab: usize,
+    },
+}
+
+impl Error {
+    /// Whether the request is at fault (and not the model's files).
+    pub fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Self::NoTemplate
+                | Self::Refused { .. }
+                | Self::TemplateFailed { .. }
+                | Self::TemplateBudget { .. }
+                | Self::Message { .. }
+                | Self::Part { .. }
+                | Self::Continue { .. }
+                | Self::TextTooLong { .. }
+                | Self::Encode { .. }
+                | Self::UnknownToken { .. }
+        )
+    }
+}

@@ -1,0 +1,104 @@
+//! Python habits that templates rely on and minijinja does not have by itself.
+
+use minijinja::value::{Value, ValueKind, from_args};
+use minijinja::{Error, ErrorKind, State};
+use minijinja_contrib::pycompat::unknown_method_callback;
+
+/// A refusal by `raise_exception`, carried through the engine's error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+/// `raise_exception(message)`.
+pub(crate) fn raise(message: &Value) -> Result<Value, Error> {
+    let message = message.to_string();
+    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Refusal(message)))
+}
+
+/// The template's own words, if the error is its refusal.
+pub(crate) fn refusal(error: &Error) -> Option<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(Refusal(message)) = error.downcast_ref() {
+            return Some(message.clone());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// What went wrong, without the template's file name.
+pub(crate) fn reason(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+/// Methods of Python values: those of minijinja-contrib, and those it lacks.
+pub(crate) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    let own = match (value.as_str(), value.kind()) {
+        (Some(text), _) => string_method(text, name, args)?,
+        (None, ValueKind::Map) if name == "copy" => Some(value.clone()),
+        _ => None,
+    };
+    match own {
+        Some(result) => Ok(result),
+        None => unknown_method_callback(state, value, name, args),
+    }
+}
+
+/// The only argument, a text.
+fn one(args: &[Value]) -> Result<&str, Error> {
+    from_args::<(&str,)>(args).map(|(arg,)| arg)
+}
+
+fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    Ok(Some(match name {
+        "removeprefix" => Value::from(text.strip_prefix(one(args)?).unwrap_or(text)),
+        "removesuffix" => Value::from(text.strip_suffix(one(args)?).unwrap_or(text)),
+        "partition" => {
+            let separator = one(args)?;
+            let (before, after) = text.split_once(separator).unwrap_or((text, ""));
+            let found = if before.len() == text.len() { "" } else { separator };
+            [before, found, after].into_iter().map(Value::from).collect()
+        }
+        "rpartition" => {
+            let separator = one(args)?;
+            let (before, after) = text.rsplit_once(separator).unwrap_or(("", text));
+            let found = if after.len() == text.len() { "" } else { separator };
+            [before, found, after].into_iter().map(Value::from).collect()
+        }
+        "rsplit" => {
+            let (separator, most): (Option<&str>, Option<i64>) = from_args(args)?;
+            // A negative count means no limit, as in Python.
+            let parts = most.and_then(|n| usize::try_from(n).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
+            let mut split: Vec<&str> = match separator {
+                Some(separator) => text.rsplitn(parts, separator).collect(),
+                None => rsplit_whitespace(text, parts),
+            };
+            split.reverse();
+            split.into_iter().map(Value::from).collect()
+        }
+        "index" => {
+            let at =
+                text.find(one(args)?).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
+            Value::from(text[..at].chars().count())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// The last `parts - 1` words and what stands before them, last first.
+fn rsplit_whitespace(text: &str, parts: usize) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_end();
+    while !rest.is_empty() {
+        let last = found.len() + 1 == parts;
+        let at = if last { None } else { rest.rfind(char::is_whitespace) };
+        let start = at.map_or(0, |at| at + rest[at..].chars().next().map_or(0, char::len_utf8));
+        found.push(&rest[start..]);
+        rest = rest[..start].trim_end();
+    }
+    found
+}

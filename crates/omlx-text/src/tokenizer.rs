@@ -1,0 +1,155 @@
+//! Text to ids, by a `tokenizer.json` or by the vocabulary inside a GGUF file.
+//!
+//! Special tokens that are spelled in the text (`<|im_end|>`) become their ids, as in the reference
+//! tokenizers: templates depend on it. A chat message that spells one is therefore read as that token too.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokenizers::Tokenizer as Library;
+
+use crate::error::{Error, Result};
+use crate::pieces::{Kind, Pieces, Spelling};
+use crate::spm::Spm;
+
+/// The longest text that is encoded at once.
+pub const MAX_TEXT_BYTES: usize = 16 << 20;
+
+/// Either way of encoding, and the table for the way back.
+#[derive(Debug)]
+pub(crate) struct Tokenizer {
+    encoder: Encoder,
+    around: Around,
+    pub(crate) pieces: Arc<Pieces>,
+}
+
+/// Tokens that a plain prompt is put between.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    pub(crate) first: Option<u32>,
+    pub(crate) last: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Encoder {
+    Library(Box<Library>),
+    Spm(Box<Spm>),
+}
+
+impl Tokenizer {
+    /// From the bytes of a `tokenizer.json`; `path` is for messages.
+    pub(crate) fn from_json(json: &[u8], path: &Path) -> Result<Self> {
+        let mut library =
+            Library::from_bytes(json).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
+        // Files saved after training may ask for cutting and filling up; a prompt wants neither.
+        library.with_truncation(None).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
+        library.with_padding(None);
+        let decoder = serde_json::to_value(library.get_decoder())
+            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+        let (spelling, drop_first_space) =
+            spelling(&decoder).map_err(|found| Error::Decoder { path: path.to_path_buf(), found })?;
+        let pieces = Arc::new(table(&library, 0, spelling, drop_first_space));
+        // The file's own post-processor knows what goes around.
+        Ok(Self { encoder: Encoder::Library(Box::new(library)), around: Around::default(), pieces })
+    }
+
+    /// A library tokenizer built from a byte-level GGUF vocabulary of `vocab` tokens.
+    pub(crate) fn byte_level(library: Library, around: Around, vocab: usize) -> Self {
+        let pieces = Arc::new(table(&library, vocab, Spelling::ByteLevel, false));
+        Self { encoder: Encoder::Library(Box::new(library)), around, pieces }
+    }
+
+    /// A SentencePiece vocabulary with its table.
+    pub(crate) fn spm(spm: Spm, around: Around, pieces: Pieces) -> Self {
+        Self { encoder: Encoder::Spm(Box::new(spm)), around, pieces: Arc::new(pieces) }
+    }
+
+    /// The ids of a text; `special` adds what the model wants around a prompt.
+    pub(crate) fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(Error::TextTooLong { bytes: text.len(), limit: MAX_TEXT_BYTES });
+        }
+        let ids = match &self.encoder {
+            Encoder::Library(library) => {
+                let encoding = library.encode_fast(text, special);
+                encoding.map_err(|source| Error::Encode { source })?.get_ids().to_vec()
+            }
+            Encoder::Spm(spm) => spm.encode(text),
+        };
+        let around = if special { self.around } else { Around::default() };
+        Ok(around.first.into_iter().chain(ids).chain(around.last).collect())
+    }
+
+    /// The id of a token by its name.
+    pub(crate) fn id_of(&self, name: &str) -> Option<u32> {
+        match &self.encoder {
+            Encoder::Library(library) => library.token_to_id(name),
+            Encoder::Spm(spm) => spm.id_of(name),
+        }
+    }
+}
+
+/// Lays out the table of a library tokenizer, for `least` ids or more.
+fn table(library: &Library, least: usize, spelling: Spelling, drop_first_space: bool) -> Pieces {
+    let added = library.get_added_tokens_decoder();
+    let mut names: Vec<Option<String>> = vec![None; least];
+    for (name, id) in library.get_vocab(true) {
+        let at = id as usize;
+        if names.len() <= at {
+            names.resize(at + 1, None);
+        }
+        names[at] = Some(name);
+    }
+    // Several names may share an id; an added token's own text is the one that is shown.
+    for (id, token) in added.iter() {
+        names[*id as usize] = Some(token.content.clone());
+    }
+    Pieces::new(names.len(), drop_first_space, |id| match &names[id as usize] {
+        // A row that a GGUF vocabulary was filled up with.
+        None if (id as usize) < least => (Vec::new(), Kind::Special),
+        None => (Vec::new(), Kind::Absent),
+        Some(name) => {
+            let special = added.get(&id).is_some_and(|token| token.special);
+            (spelling.bytes(name), if special { Kind::Special } else { Kind::Text })
+        }
+    })
+}
+
+/// Reads what a decoder does to each token, and whether it drops the first space; or the name of an unknown step.
+fn spelling(decoder: &Value) -> Result<(Spelling, bool), String> {
+    let one = std::slice::from_ref(decoder);
+    let steps = decoder.get("decoders").and_then(Value::as_array).map_or(one, Vec::as_slice);
+    let (mut byte_level, mut byte_fallback, mut space, mut drop_first) = (false, false, None, false);
+    for step in steps {
+        let text = |key: &str| step.get(key).and_then(Value::as_str);
+        match text("type") {
+            Some("ByteLevel") => byte_level = true,
+            Some("ByteFallback") => byte_fallback = true,
+            Some("Fuse") => {}
+            Some("Metaspace") => {
+                space = text("replacement").and_then(|r| r.chars().next());
+                drop_first |= text("prepend_scheme") != Some("never");
+            }
+            Some("Replace") if text("content") == Some(" ") => {
+                let pattern = step.pointer("/pattern/String").and_then(Value::as_str);
+                space = pattern.and_then(single).ok_or_else(|| format!("Replace of {pattern:?}"))?.into();
+            }
+            Some("Strip") if text("content") == Some(" ") && step.get("stop") == Some(&Value::from(0)) => {
+                drop_first |= step.get("start") == Some(&Value::from(1));
+            }
+            other => return Err(other.unwrap_or("none").to_owned()),
+        }
+    }
+    let plain = Spelling::Plain { byte_fallback, space };
+    Ok(if byte_level { (Spelling::ByteLevel, false) } else { (plain, drop_first) })
+}
+
+/// The only character of a text.
+fn single(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+#[cfg(test)]
+mod tests;
