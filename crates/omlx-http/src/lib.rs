@@ -1,2 +1,25 @@
 //! The OpenAI API over HTTP, for any engine that speaks omlx-api.
+//!
+//! Words come in as JSON, token ids go to an engine through its handle, and text goes out, whole or as server-sent
+//! events. No tensors, no model files and no sockets here: the caller owns the listener and the models behind
+//! [`Catalog`]. What must stay true: both modes of an answer are made from one stream of parts ([`answer`]), so they
+//! cannot differ, and status codes are decided in one file ([`error`]).
 #![doc = include_str!("../README.md")]
+
+mod answer;
+mod auth;
+mod body;
+mod catalog;
+mod config;
+mod entropy;
+mod error;
+mod health;
+mod openai;
+mod router;
+mod sampling;
+mod sse;
+
+pub use catalog::{Card, Catalog, OpenError, Served};
+pub use config::Config;
+pub use router::router;
+pub use sampling::Settings;

@@ -1,0 +1,75 @@
+//! Which models there are, and how a name becomes one that answers. Implemented by whoever owns the models.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use omlx_api::EngineHandle;
+use omlx_text::TextModel;
+use thiserror::Error;
+
+use crate::sampling::Settings;
+
+/// The models behind a router.
+pub trait Catalog: Send + Sync {
+    /// Every model that can be named, in the order to list them, loaded or not.
+    fn cards(&self) -> Vec<Card>;
+
+    /// A model ready to answer; loads it if need be. Dropping the future means that the client has gone.
+    fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>>;
+
+    /// The engines that are loaded now, dead ones included, with their models' ids.
+    fn engines(&self) -> Vec<(String, EngineHandle)>;
+}
+
+/// What a list of models says about one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// The name that [`Catalog::open`] takes.
+    pub id: String,
+    /// When the model's files were made, in seconds since 1970.
+    pub created: u64,
+    /// Its context in tokens, where known without loading it.
+    pub context: Option<usize>,
+    /// Why it cannot be served, and what to do about it. Such a model is not listed; asking for it shows this text.
+    pub trouble: Option<String>,
+}
+
+/// A model ready to answer.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Where token ids go.
+    pub engine: EngineHandle,
+    /// Text to ids and back.
+    pub text: Arc<TextModel>,
+    /// Most tokens that one prompt and its answer may have together, in this engine.
+    pub context: usize,
+    /// What the server's owner set for this model.
+    pub settings: Settings,
+}
+
+/// Why a name did not become a model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No model has this name.
+    #[error("no model has this name")]
+    Unknown,
+    /// Several models end in this name.
+    #[error("several models have this name: {}; use the full name", candidates.join(", "))]
+    Ambiguous {
+        /// Their full names.
+        candidates: Vec<String>,
+    },
+    /// The model is there but its files cannot be used.
+    #[error("{reason}")]
+    Unusable {
+        /// Which file, what is wrong with it, and the way out.
+        reason: String,
+    },
+    /// The model could be used, but there is no memory for it now.
+    #[error("{reason}")]
+    NoRoom {
+        /// What it needs and what there is.
+        reason: String,
+    },
+}

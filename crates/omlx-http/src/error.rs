@@ -1,0 +1,231 @@
+//! Everything a request can be told instead of an answer, in OpenAI's shape; the one file where status codes are decided.
+//!
+//! `param` names the field at fault and `code` lets a program react without reading the text: a context overflow
+//! (`context_length_exceeded`) must never look like a lack of memory, or agents delete their history.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use omlx_api::{Busy, Fault, Refusal};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::catalog::OpenError;
+
+/// Seconds after which a client that found the queue full may try again.
+const RETRY_SECONDS: u64 = 1;
+
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error(
+        "the API key is missing or wrong; send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
+    )]
+    Key,
+    #[error(
+        "this server does not answer to the Host name of this request; use the name it was started with, or set a key"
+    )]
+    Host,
+    #[error(
+        "no such route; see GET /v1/models, POST /v1/chat/completions and POST /v1/completions"
+    )]
+    Route,
+    #[error("this route does not take this method")]
+    Method,
+    #[error("the body has to be JSON; send `Content-Type: application/json`")]
+    ContentType,
+    #[error("the body is larger than {limit} bytes")]
+    BodyTooLarge { limit: usize },
+    #[error("the body ended before it was complete")]
+    BodyLost,
+    #[error("the body is not valid JSON: {0}")]
+    NotJson(serde_json::Error),
+    #[error("the body has to be a JSON object")]
+    NotAnObject,
+    #[error("`{param}`: {source}")]
+    Field {
+        param: String,
+        source: serde_json::Error,
+    },
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    #[error("`{param}` has to be {expected}, found {found}")]
+    Range {
+        param: String,
+        expected: String,
+        found: String,
+    },
+    #[error("`{param}` is not supported yet: {way_out}")]
+    Unsupported {
+        param: &'static str,
+        way_out: &'static str,
+    },
+    #[error("the model `{name}` does not exist; models here: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    UnknownModel { name: String, known: Vec<String> },
+    #[error("the model `{name}` cannot be opened: {source}")]
+    Open { name: String, source: OpenError },
+    #[error("{source}")]
+    Text {
+        param: &'static str,
+        source: omlx_text::Error,
+    },
+    #[error(
+        "this model's context is {context} tokens and the prompt has {tokens}, which leaves no room for an answer; shorten the prompt"
+    )]
+    TooLong {
+        param: &'static str,
+        tokens: usize,
+        context: usize,
+    },
+    #[error(transparent)]
+    Busy(Busy),
+    #[error(transparent)]
+    Fault(Fault),
+    #[error("preparing the prompt failed inside the server; its log says more")]
+    Preparation,
+}
+
+/// What a client sees: `{"error": {...}}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Envelope {
+    error: Shape,
+}
+
+#[derive(Debug, Serialize)]
+struct Shape {
+    message: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    param: Option<String>,
+    code: Option<&'static str>,
+}
+
+impl Error {
+    fn status(&self) -> StatusCode {
+        match self {
+            Error::Key => StatusCode::UNAUTHORIZED,
+            Error::Host => StatusCode::FORBIDDEN,
+            Error::Route | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Error::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Error::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Error::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Error::BodyLost
+            | Error::NotJson(_)
+            | Error::NotAnObject
+            | Error::Field { .. }
+            | Error::Missing(_)
+            | Error::Range { .. }
+            | Error::Unsupported { .. }
+            | Error::TooLong { .. } => StatusCode::BAD_REQUEST,
+            Error::Open { source, .. } => match source {
+                OpenError::Unknown => StatusCode::NOT_FOUND,
+                OpenError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
+                OpenError::Unusable { .. } => StatusCode::CONFLICT,
+                OpenError::NoRoom { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            },
+            Error::Text { source, .. } if source.is_request() => StatusCode::BAD_REQUEST,
+            Error::Text { .. } | Error::Preparation => StatusCode::INTERNAL_SERVER_ERROR,
+            Error::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Fault(Fault::Refused(refusal)) => refused(refusal).0,
+            Error::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Error::Key => Some("invalid_api_key"),
+            Error::Host => Some("host_not_allowed"),
+            Error::UnknownModel { .. } => Some("model_not_found"),
+            Error::Open { source, .. } => Some(match source {
+                OpenError::Unknown => "model_not_found",
+                OpenError::Ambiguous { .. } => "model_ambiguous",
+                OpenError::Unusable { .. } => "model_unusable",
+                OpenError::NoRoom { .. } => "no_memory",
+            }),
+            Error::TooLong { .. } => Some("context_length_exceeded"),
+            Error::Unsupported { .. } => Some("unsupported_parameter"),
+            Error::Field { .. } | Error::Range { .. } => Some("invalid_value"),
+            Error::Missing(_) => Some("missing_required_parameter"),
+            Error::Busy(Busy::Full) => Some("server_busy"),
+            Error::Busy(Busy::Stopped) | Error::Fault(Fault::Stopped) => Some("engine_stopped"),
+            Error::Fault(Fault::Refused(refusal)) => refused(refusal).1,
+            Error::Fault(_) => Some("engine_failed"),
+            _ => None,
+        }
+    }
+
+    fn param(&self) -> Option<String> {
+        match self {
+            Error::Field { param, .. } | Error::Range { param, .. } => Some(param.clone()),
+            Error::Missing(param)
+            | Error::Unsupported { param, .. }
+            | Error::Text { param, .. }
+            | Error::TooLong { param, .. } => Some((*param).to_owned()),
+            Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The body, also for an error that comes when a stream has already begun.
+    pub(crate) fn envelope(&self) -> Envelope {
+        let kind = if self.status().is_server_error() {
+            "server_error"
+        } else {
+            "invalid_request_error"
+        };
+        Envelope {
+            error: Shape {
+                message: self.to_string(),
+                kind,
+                param: self.param(),
+                code: self.code(),
+            },
+        }
+    }
+}
+
+/// Status and code of an engine's refusal.
+fn refused(refusal: &Refusal) -> (StatusCode, Option<&'static str>) {
+    match refusal {
+        Refusal::TooLong { .. } => (StatusCode::BAD_REQUEST, Some("context_length_exceeded")),
+        // Memory, not the request: another code, so that no client shortens its history because of it.
+        Refusal::NeverFits { .. } => (StatusCode::INSUFFICIENT_STORAGE, Some("no_memory")),
+        Refusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("server_busy")),
+        Refusal::Empty | Refusal::UnknownToken { .. } => {
+            (StatusCode::BAD_REQUEST, Some("invalid_value"))
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, Some("engine_failed")),
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        if status.is_server_error() {
+            tracing::warn!(%status, error = %self, "request failed");
+        }
+        let mut response = (status, Json(self.envelope())).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Busy> for Error {
+    fn from(busy: Busy) -> Self {
+        Error::Busy(busy)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Error::Fault(fault)
+    }
+}

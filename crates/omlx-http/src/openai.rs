@@ -1,0 +1,9 @@
+//! OpenAI's routes: what they take, what they give, and the way between.
+
+mod ask;
+pub(crate) mod chat;
+pub(crate) mod completions;
+mod deliver;
+pub(crate) mod models;
+mod start;
+mod wire;

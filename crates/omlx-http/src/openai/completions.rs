@@ -1,0 +1,204 @@
+//! `POST /v1/completions`: one or more prompts in, as text or token ids, their continuations out.
+
+use axum::extract::State;
+use axum::response::Response;
+use omlx_text::TextModel;
+
+use super::ask::{Ask, MOST_LOGPROBS, count};
+use super::deliver::{Choice, Form, Head, Manner, deliver, finish, finite, json, token_text};
+use super::models::open;
+use super::start::{Prompt, Terms, blocking, start};
+use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs, TopMap, Usage};
+use crate::answer::{Part, Scored};
+use crate::body::Body;
+use crate::error::Error;
+use crate::router::App;
+
+/// New tokens when neither the request nor the model's settings say, as in OpenAI's API.
+const MOST_TOKENS: usize = 16;
+
+pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Response, Error> {
+    let ask = Ask::check(body.read()?)?;
+    let request: CompletionRequest = body.read()?;
+    let echo = request.echo.unwrap_or(false);
+    let logprobs = request
+        .logprobs
+        .map(|most| count("logprobs", most, 0, MOST_LOGPROBS))
+        .transpose()?;
+    refuse(&request, &ask)?;
+    let prompt = request.prompt.ok_or(Error::Missing("prompt"))?;
+    check_count(&prompt, ask.n, app.config.answers)?;
+
+    let served = open(&app, &ask.model).await?;
+    let text = served.text.clone();
+    let prompts = blocking(move || encode(&text, prompt, echo)).await?;
+    let prompts = prompts.map_err(|source| Error::Text {
+        param: "prompt",
+        source,
+    })?;
+    let terms = Terms {
+        param: "prompt",
+        logprobs,
+        most: Some(MOST_TOKENS),
+    };
+    let answers = start(&served, &ask, terms, prompts).await?;
+    let manner = Manner {
+        form: Form::Text,
+        model: ask.model,
+        stream: ask.stream,
+        usage: ask.usage,
+        n: ask.n,
+        logprobs: logprobs.is_some(),
+        keep_alive: app.config.keep_alive,
+    };
+    deliver(manner, answers).await
+}
+
+fn refuse(request: &CompletionRequest, ask: &Ask) -> Result<(), Error> {
+    if request
+        .suffix
+        .as_ref()
+        .is_some_and(|suffix| !suffix.is_empty())
+    {
+        return Err(Error::Unsupported {
+            param: "suffix",
+            way_out: "leave it out",
+        });
+    }
+    if request.best_of.is_some_and(|best| best != ask.n as u64) {
+        return Err(Error::Unsupported {
+            param: "best_of",
+            way_out: "leave it out or set it to `n`",
+        });
+    }
+    if request.echo == Some(true) && request.logprobs.is_some() {
+        let way_out =
+            "log-probabilities of the prompt are not computed; send `echo` or `logprobs`, not both";
+        return Err(Error::Unsupported {
+            param: "echo",
+            way_out,
+        });
+    }
+    Ok(())
+}
+
+fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error> {
+    let prompts = match prompt {
+        wire::Prompt::Text(_) | wire::Prompt::Ids(_) => 1,
+        wire::Prompt::Texts(texts) => texts.len(),
+        wire::Prompt::Lists(lists) => lists.len(),
+    };
+    if prompts == 0 || prompts.saturating_mul(n) > most {
+        let expected = format!("between 1 and {} prompts with `n` = {n}", most / n);
+        return Err(Error::Range {
+            param: "prompt".to_owned(),
+            expected,
+            found: prompts.to_string(),
+        });
+    }
+    Ok(())
+}
+
+fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool) -> omlx_text::Result<Vec<Prompt>> {
+    let from_text = |prompt: String| {
+        Ok(Prompt {
+            tokens: text.encode(&prompt, true)?,
+            echo: echo.then_some(prompt),
+        })
+    };
+    let from_ids = |tokens: Vec<u32>| {
+        let echo = if echo {
+            Some(text.decode(&tokens, true)?)
+        } else {
+            None
+        };
+        Ok(Prompt { tokens, echo })
+    };
+    match prompt {
+        wire::Prompt::Text(text) => Ok(vec![from_text(text)?]),
+        wire::Prompt::Ids(ids) => Ok(vec![from_ids(ids)?]),
+        wire::Prompt::Texts(texts) => texts.into_iter().map(from_text).collect(),
+        wire::Prompt::Lists(lists) => lists.into_iter().map(from_ids).collect(),
+    }
+}
+
+/// The chunk of one part.
+pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
+    let choice = match part {
+        Part::Text { text, scored } => TextChoice {
+            index,
+            text,
+            logprobs: scored.map(|scored| text_logprobs(&[scored])),
+            finish_reason: None,
+        },
+        Part::End { why, .. } => TextChoice {
+            index,
+            text: String::new(),
+            logprobs: None,
+            finish_reason: Some(finish(why)),
+        },
+    };
+    line(head, vec![choice], head.usage.then_some(None))
+}
+
+/// The chunk that carries a stream's usage.
+pub(super) fn closing(head: &Head, usage: Usage) -> String {
+    line(head, Vec::new(), Some(Some(usage)))
+}
+
+/// The whole response.
+pub(super) fn whole(head: &Head, choices: Vec<Choice>, logprobs: bool, usage: Usage) -> String {
+    let choice = |(index, choice): (usize, Choice)| TextChoice {
+        index,
+        text: choice.text,
+        logprobs: logprobs.then(|| text_logprobs(&choice.scored)),
+        finish_reason: Some(choice.finish),
+    };
+    line(
+        head,
+        choices.into_iter().enumerate().map(choice).collect(),
+        Some(Some(usage)),
+    )
+}
+
+fn line(head: &Head, choices: Vec<TextChoice>, usage: Option<Option<Usage>>) -> String {
+    json(&Completion {
+        id: &head.id,
+        object: "text_completion",
+        created: head.created,
+        model: &head.model,
+        choices,
+        usage,
+    })
+}
+
+fn text_logprobs(scored: &[Scored]) -> TextLogprobs {
+    TextLogprobs {
+        tokens: scored.iter().map(|scored| name(&scored.bytes)).collect(),
+        token_logprobs: scored.iter().map(|scored| finite(scored.logprob)).collect(),
+        top_logprobs: scored.iter().map(top).collect(),
+        text_offset: scored.iter().map(|scored| scored.offset).collect(),
+    }
+}
+
+/// The most likely tokens, and the chosen one where it is not among them; an object cannot hold a name twice.
+fn top(scored: &Scored) -> TopMap {
+    let mut entries: Vec<(String, f32)> = Vec::with_capacity(scored.top.len() + 1);
+    let chosen = (&scored.bytes, scored.logprob);
+    for (bytes, logprob) in scored
+        .top
+        .iter()
+        .map(|(bytes, logprob)| (bytes, *logprob))
+        .chain([chosen])
+    {
+        let token = name(bytes);
+        if entries.iter().all(|(known, _)| *known != token) {
+            entries.push((token, finite(logprob)));
+        }
+    }
+    TopMap(entries)
+}
+
+fn name(bytes: &[u8]) -> String {
+    token_text(bytes, "bytes:")
+}

@@ -1,0 +1,120 @@
+//! From checked parameters and prompts to running answers: limits, sampling, seeds, and the hand-over to the engine.
+//!
+//! Whatever can be refused without the engine is refused here, before any stream begins.
+
+use omlx_api::{Generate, Sampling};
+
+use super::ask::Ask;
+use crate::answer::Answer;
+use crate::catalog::Served;
+use crate::entropy::random;
+use crate::error::Error;
+use crate::sampling::resolve;
+
+/// A prompt in token ids, and the text to repeat before its answers.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) tokens: Vec<u32>,
+    pub(super) echo: Option<String>,
+}
+
+/// What the two routes decide differently.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The parameter that holds the prompt.
+    pub(super) param: &'static str,
+    /// Log-probabilities wanted, as in [`Generate::logprobs`].
+    pub(super) logprobs: Option<usize>,
+    /// Most new tokens when nobody says; `None`: what the context leaves.
+    pub(super) most: Option<usize>,
+}
+
+/// Runs `f`, which may take long, away from the threads that serve connections.
+pub(super) async fn blocking<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(f)
+        .await
+        .map_err(|_panicked| Error::Preparation)
+}
+
+/// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
+pub(super) async fn start(
+    served: &Served,
+    ask: &Ask,
+    terms: Terms,
+    prompts: Vec<Prompt>,
+) -> Result<Vec<Answer>, Error> {
+    let (sampling, most) = resolve(&ask.settings, &served.settings, served.text.defaults());
+    let sampling = Sampling {
+        logit_bias: ask.logit_bias.clone(),
+        ..sampling
+    };
+    let most = most.or(terms.most).unwrap_or(usize::MAX);
+    let rooms = prompts
+        .iter()
+        .map(|prompt| room(served.context, prompt, terms))
+        .collect::<Result<Vec<_>, _>>()?;
+    tracing::debug!(
+        model = ask.model,
+        prompts = prompts.len(),
+        n = ask.n,
+        most,
+        ?sampling,
+        "answering"
+    );
+
+    let mut answers = Vec::with_capacity(prompts.len() * ask.n);
+    for (prompt, room) in prompts.iter().zip(rooms) {
+        // A given seed draws the same for each prompt, alone or in a list; an open one never does.
+        let seed = ask.seed.unwrap_or_else(random);
+        for i in 0..ask.n {
+            let answer = if most == 0 {
+                Answer::empty(&served.text, prompt.tokens.len())
+            } else {
+                let sampling = Sampling {
+                    seed: seed.wrapping_add(i as u64),
+                    ..sampling.clone()
+                };
+                let generate = Generate {
+                    sampling,
+                    stop: if ask.ignore_eos {
+                        Vec::new()
+                    } else {
+                        served.text.stop_ids().to_vec()
+                    },
+                    logprobs: terms.logprobs,
+                    ..Generate::new(prompt.tokens.clone(), most.min(room))
+                };
+                let ticket = served.engine.generate(generate).await?;
+                Answer::new(ticket, &served.text, &ask.stops, prompt.tokens.len())
+            };
+            answers.push(match &prompt.echo {
+                Some(text) => answer.led_by(text.clone()),
+                None => answer,
+            });
+        }
+    }
+    Ok(answers)
+}
+
+/// How many tokens the context leaves after a prompt: at least one, or the prompt is refused.
+fn room(context: usize, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
+    let tokens = prompt.tokens.len();
+    if tokens == 0 {
+        let expected = "a prompt of at least one token".to_owned();
+        return Err(Error::Range {
+            param: terms.param.to_owned(),
+            expected,
+            found: "an empty one".to_owned(),
+        });
+    }
+    match context.checked_sub(tokens) {
+        None | Some(0) => Err(Error::TooLong {
+            param: terms.param,
+            tokens,
+            context,
+        }),
+        Some(room) => Ok(room),
+    }
+}

@@ -1,0 +1,47 @@
+//! The routes. `/health` stands outside the guard; everything else, unknown paths included, stands behind it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+
+use crate::auth::guard;
+use crate::catalog::Catalog;
+use crate::config::Config;
+use crate::error::Error;
+use crate::health::health;
+use crate::openai::{chat, completions, models};
+
+/// What every route sees.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) catalog: Arc<dyn Catalog>,
+    pub(crate) config: Arc<Config>,
+}
+
+/// All routes of the API over the models of `catalog`.
+pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
+    let limit = DefaultBodyLimit::max(config.body_bytes);
+    let app = App {
+        catalog,
+        config: Arc::new(config),
+    };
+    let guarded = Router::new()
+        .route("/v1/models", get(models::list))
+        // A wildcard, so that `owner/name` works with its slash written plainly and encoded.
+        .route("/v1/models/{*id}", get(models::one))
+        .route("/v1/chat/completions", post(chat::create))
+        .route("/v1/completions", post(completions::create))
+        .method_not_allowed_fallback(async || Error::Method)
+        .fallback(async || Error::Route)
+        .layer(limit)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app.clone());
+    Router::new()
+        .route("/health", get(health))
+        .method_not_allowed_fallback(async || Error::Method)
+        .fallback_service(guarded)
+        .with_state(app)
+}

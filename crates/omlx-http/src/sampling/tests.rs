@@ -1,0 +1,137 @@
+//! MOD-6: the order of sources, one line per case.
+
+use omlx_text::SamplingDefaults;
+
+use super::{Settings, resolve};
+
+fn given(temperature: Option<f32>) -> Settings {
+    Settings {
+        temperature,
+        ..Settings::default()
+    }
+}
+
+fn author(temperature: Option<f32>, do_sample: Option<bool>) -> SamplingDefaults {
+    SamplingDefaults {
+        temperature,
+        do_sample,
+        ..SamplingDefaults::default()
+    }
+}
+
+#[test]
+fn mod_6_temperature() {
+    let check = |request, owner, author: SamplingDefaults, expected| {
+        let (sampling, _) = resolve(&given(request), &given(owner), &author);
+        assert_eq!(
+            sampling.temperature, expected,
+            "{request:?} {owner:?} {author:?}"
+        );
+    };
+    check(None, None, author(None, None), 1.0);
+    check(None, None, author(Some(0.6), None), 0.6);
+    check(None, None, author(Some(0.6), Some(true)), 0.6);
+    check(None, None, author(Some(0.6), Some(false)), 0.0);
+    check(None, None, author(None, Some(false)), 0.0);
+    check(None, Some(0.3), author(Some(0.6), Some(false)), 0.3);
+    check(None, Some(0.0), author(Some(0.6), None), 0.0);
+    check(Some(0.9), Some(0.3), author(Some(0.6), Some(false)), 0.9);
+    check(Some(0.0), Some(0.3), author(Some(0.6), None), 0.0);
+}
+
+#[test]
+fn mod_6_every_other_value() {
+    let request = Settings {
+        temperature: Some(0.1),
+        top_k: Some(1),
+        top_p: Some(0.11),
+        min_p: Some(0.12),
+        repetition_penalty: Some(1.1),
+        presence_penalty: Some(0.13),
+        frequency_penalty: Some(0.14),
+        max_tokens: Some(10),
+    };
+    let owner = Settings {
+        temperature: Some(0.2),
+        top_k: Some(2),
+        top_p: Some(0.21),
+        min_p: Some(0.22),
+        repetition_penalty: Some(1.2),
+        presence_penalty: Some(0.23),
+        frequency_penalty: Some(0.24),
+        max_tokens: Some(20),
+    };
+    let author = SamplingDefaults {
+        temperature: Some(0.3),
+        top_k: Some(3),
+        top_p: Some(0.31),
+        min_p: Some(0.32),
+        repetition_penalty: Some(1.3),
+        do_sample: None,
+        max_new_tokens: Some(30),
+    };
+    let nobody = Settings::default();
+    let check = |request: &Settings,
+                 owner: &Settings,
+                 author: &SamplingDefaults,
+                 k,
+                 p,
+                 m,
+                 r,
+                 (presence, frequency),
+                 limit| {
+        let (s, most) = resolve(request, owner, author);
+        assert_eq!(
+            (s.top_k, s.top_p, s.min_p, s.repetition_penalty),
+            (k, p, m, r)
+        );
+        assert_eq!(
+            (s.presence_penalty, s.frequency_penalty, most),
+            (presence, frequency, limit)
+        );
+    };
+    check(
+        &request,
+        &owner,
+        &author,
+        1,
+        0.11,
+        0.12,
+        1.1,
+        (0.13, 0.14),
+        Some(10),
+    );
+    check(
+        &nobody,
+        &owner,
+        &author,
+        2,
+        0.21,
+        0.22,
+        1.2,
+        (0.23, 0.24),
+        Some(20),
+    );
+    check(
+        &nobody,
+        &nobody,
+        &author,
+        3,
+        0.31,
+        0.32,
+        1.3,
+        (0.0, 0.0),
+        Some(30),
+    );
+    check(
+        &nobody,
+        &nobody,
+        &SamplingDefaults::default(),
+        0,
+        1.0,
+        0.0,
+        1.0,
+        (0.0, 0.0),
+        None,
+    );
+}

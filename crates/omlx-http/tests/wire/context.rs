@@ -1,0 +1,44 @@
+//! API-8: a prompt over the context is recognisable, and told before any stream begins.
+
+use serde_json::{Value, json};
+
+use crate::rig::{CHAT, CONTEXT, Rig, TEXT, least, texts, with};
+
+#[tokio::test]
+async fn api_8_a_prompt_over_the_context() {
+    let rig = Rig::saying(&["ok "]);
+    for tokens in [CONTEXT, 80] {
+        for stream in [false, true] {
+            let ids: Vec<u32> = vec![97; tokens];
+            let (status, _, body) = rig.raw(TEXT, &with(&least(TEXT), &json!({"prompt": ids, "stream": stream}))).await;
+            let answer: Value = serde_json::from_str(&body).expect("JSON and no stream");
+            let error = &answer["error"];
+            assert_eq!((status, error["type"].as_str()), (400, Some("invalid_request_error")));
+            assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some("context_length_exceeded"), Some("prompt")));
+            let message = error["message"].as_str().expect("text");
+            assert!(message.contains(&tokens.to_string()) && message.contains("64"), "{message}");
+        }
+    }
+    let long = json!({"messages": [{"role": "user", "content": "x".repeat(80)}], "stream": true});
+    let (status, answer) = rig.post(CHAT, &with(&least(CHAT), &long)).await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("context_length_exceeded")));
+    assert!(rig.asked().is_empty());
+}
+
+#[tokio::test]
+async fn api_8_prompt_and_limit_over_the_context_are_served_up_to_it() {
+    let rig = Rig::saying(&["ok "]);
+    let ids: Vec<u32> = vec![97; 60];
+    let body = with(&least(TEXT), &json!({"prompt": ids, "max_tokens": 10, "ignore_eos": true}));
+    let (status, answer) = rig.post(TEXT, &body).await;
+    assert_eq!((status, texts(&answer)), (200, vec!["ok zz".to_owned()]), "end token and text of 4 tokens");
+    assert_eq!((answer["choices"][0]["finish_reason"].as_str(), rig.asked()[0].limit), (Some("length"), 4));
+}
+
+#[tokio::test]
+async fn one_long_prompt_refuses_the_list() {
+    let rig = Rig::saying(&["ok "]);
+    let (status, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": [vec![97; 9], vec![97; 99]]}))).await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("context_length_exceeded")));
+    assert!(rig.asked().is_empty());
+}

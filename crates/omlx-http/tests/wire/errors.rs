@@ -1,0 +1,107 @@
+//! Every error has OpenAI's shape and the right status.
+
+use axum::body::Body;
+use axum::http::{Request, header};
+use omlx_http::{Config, Settings};
+use serde_json::{Value, json};
+
+use crate::rig::{CHAT, MODEL, Parts, Rig, TEXT, least, post, read, with};
+
+/// The request gives `status` and `code`, in OpenAI's shape; gives the message.
+async fn check(rig: &Rig, request: Request<Body>, status: u16, code: Option<&str>) -> String {
+    let (found, _, body) = read(rig.send(request).await).await;
+    let answer: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("not JSON: {body}"));
+    assert_eq!((found, answer["error"]["code"].as_str()), (status, code), "{answer}");
+    let mut keys: Vec<_> = answer["error"].as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!((keys, answer.as_object().map(serde_json::Map::len)), (vec!["code", "message", "param", "type"], Some(1)));
+    answer["error"]["message"].as_str().expect("a message").to_owned()
+}
+
+fn raw(kind: Option<&str>, body: impl Into<Body>) -> Request<Body> {
+    let request = Request::post(CHAT);
+    let request = match kind {
+        Some(kind) => request.header(header::CONTENT_TYPE, kind),
+        None => request,
+    };
+    request.body(body.into()).expect("a request")
+}
+
+#[tokio::test]
+async fn bodies() {
+    let rig = Rig::saying(&["ok "]);
+    let json = Some("application/json");
+    for bad in ["", "{", "nul", "{\"a\":1}}", "{\"a\":NaN}", "{\"temperature\":1e999}"] {
+        check(&rig, raw(json, bad), 400, None).await;
+    }
+    check(&rig, raw(json, "[".repeat(100_000)), 400, None).await;
+    check(&rig, raw(json, vec![0xff, 0xfe]), 400, None).await;
+    for bad in ["[]", "5", "null", "\"x\""] {
+        check(&rig, raw(json, bad), 400, None).await;
+    }
+    check(&rig, raw(json, "{}"), 400, Some("missing_required_parameter")).await;
+}
+
+#[tokio::test]
+async fn content_types() {
+    let rig = Rig::saying(&["ok "]);
+    let body = || least(CHAT).to_string();
+    for bad in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data; boundary=json")] {
+        check(&rig, raw(bad, body()), 415, None).await;
+    }
+    for good in ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"] {
+        let (status, ..) = read(rig.send(raw(Some(good), body())).await).await;
+        assert_eq!(status, 200, "{good}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit() {
+    let config = Config { body_bytes: 200, ..Config::default() };
+    let rig = Rig::new(&["ok "], Parts { config, ..Parts::default() });
+    let long = with(&least(CHAT), &json!({"user": "x".repeat(300)}));
+    let message = check(&rig, post(CHAT, &long), 413, None).await;
+    assert!(message.contains("200"), "{message}");
+    assert_eq!(rig.post(CHAT, &least(CHAT)).await.0, 200);
+}
+
+#[tokio::test]
+async fn routes_and_methods() {
+    let rig = Rig::saying(&["ok "]);
+    let to = |method: &str, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+    for (method, path) in [("GET", "/"), ("POST", "/v1/embeddings"), ("GET", "/v1"), ("GET", "/v1/chat/completions/x")] {
+        check(&rig, to(method, path), 404, None).await;
+    }
+    for (method, path) in [("GET", CHAT), ("DELETE", TEXT), ("POST", "/v1/models"), ("POST", "/health"), ("OPTIONS", CHAT)] {
+        check(&rig, to(method, path), 405, None).await;
+    }
+}
+
+#[tokio::test]
+async fn models_that_do_not_open() {
+    let rig = Rig::saying(&["ok "]);
+    for path in [CHAT, TEXT] {
+        let named = |name: &str| post(path, &with(&least(path), &json!({"model": name})));
+        let message = check(&rig, named("gpt-4"), 404, Some("model_not_found")).await;
+        assert!(message.contains("gpt-4") && message.contains(MODEL) && !message.contains("half"), "{message}");
+        let message = check(&rig, named("half"), 409, Some("model_unusable")).await;
+        assert!(message.contains("model-2.safetensors is missing"), "{message}");
+        let message = check(&rig, named("twin"), 400, Some("model_ambiguous")).await;
+        assert!(message.contains("a/twin, b/twin"), "{message}");
+        check(&rig, named("huge"), 503, Some("no_memory")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_mailbox_is_503_at_once() {
+    let (rig, _mailbox, ..) = Rig::unmanned(&["ok "], Config::default(), Settings::default(), 2);
+    for stream in [false, true] {
+        let body = with(&least(CHAT), &json!({"n": 3, "stream": stream}));
+        let (status, headers, answer) = rig.raw(CHAT, &body).await;
+        assert_eq!((status, headers.get("retry-after").is_some()), (503, true), "{answer}");
+        assert!(answer.contains("server_busy"));
+        // Refused as a whole: the two answers that had room are cancelled. They still lie in the mailbox of a dead-slow
+        // engine, so the next request is refused too.
+        assert_eq!(rig.raw(CHAT, &least(CHAT)).await.0, 503);
+    }
+}

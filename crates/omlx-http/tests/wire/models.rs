@@ -1,0 +1,49 @@
+//! MOD-2: names that work as listed, encoded and by alias; and what `/health` says.
+
+use omlx_api::Snapshot;
+use omlx_http::{Config, Settings};
+use serde_json::json;
+
+use crate::rig::{CHAT, CONTEXT, MODEL, Rig, least, with};
+
+#[tokio::test]
+async fn mod_2_the_list_holds_what_can_be_served() {
+    let (status, list) = Rig::saying(&["ok "]).get("/v1/models").await;
+    let model = |id: &str| json!({"id": id, "object": "model", "created": 1_700_000_000, "owned_by": "omlx", "max_model_len": CONTEXT});
+    assert_eq!((status, list), (200, json!({"object": "list", "data": [model(MODEL), model("org2/tiny")]})));
+}
+
+#[tokio::test]
+async fn mod_2_one_model_by_its_id() {
+    let rig = Rig::saying(&["ok "]);
+    for path in ["/v1/models/org/tiny", "/v1/models/org%2Ftiny", "/v1/models/org%2ftiny"] {
+        let (status, model) = rig.get(path).await;
+        assert_eq!((status, model["id"].as_str()), (200, Some(MODEL)), "{path}");
+    }
+    for (path, status, code) in [("/v1/models/nope", 404, "model_not_found"), ("/v1/models/half", 409, "model_unusable")] {
+        let (found, answer) = rig.get(path).await;
+        assert_eq!((found, answer["error"]["code"].as_str()), (status, Some(code)));
+    }
+}
+
+#[tokio::test]
+async fn mod_2_the_answer_repeats_the_name_asked_for() {
+    let rig = Rig::saying(&["ok "]);
+    for name in [MODEL, "tiny"] {
+        let (_, answer) = rig.post(CHAT, &with(&least(CHAT), &json!({"model": name}))).await;
+        assert_eq!(answer["model"], name);
+    }
+}
+
+#[tokio::test]
+async fn life_3_health_follows_the_engines() {
+    let (rig, mailbox, ..) = Rig::unmanned(&["ok "], Config::default(), Settings::default(), 4);
+    mailbox.publish(Snapshot { running: 2, waiting: 1, blocks_free: 5, blocks: 8, prompt_tokens: 10, generated_tokens: 20, steps: 30 });
+    let (status, health) = rig.get("/health").await;
+    let model = json!({"id": MODEL, "alive": true, "running": 2, "waiting": 1, "blocks": 8, "blocks_free": 5,
+        "prompt_tokens": 10, "generated_tokens": 20, "steps": 30});
+    assert_eq!((status, health), (200, json!({"status": "ok", "models": [model]})));
+    drop(mailbox);
+    let (status, health) = rig.get("/health").await;
+    assert_eq!((status, &health["models"][0]["alive"]), (503, &json!(false)));
+}

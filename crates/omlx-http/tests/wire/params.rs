@@ -1,0 +1,263 @@
+//! Every parameter: what reaches the engine, and what is refused with its name.
+//!
+//! Faults planted and seen: `max_tokens` preferred over `max_completion_tokens`; a given 0 temperature treated as absent;
+//! the same seed for all of `n`; a range check with the wrong bound.
+
+use omlx_api::Generate;
+use omlx_http::Settings;
+use serde_json::{Value, json};
+
+use crate::rig::{CHAT, CONTEXT, Parts, Rig, TEXT, least, texts, with};
+
+/// The one request that the engine sees for `patch`.
+async fn asked(rig: &Rig, path: &str, patch: &Value) -> Generate {
+    let (status, answer) = rig.post(path, &with(&least(path), patch)).await;
+    assert_eq!(status, 200, "{patch} {answer}");
+    let mut asked = rig.asked();
+    assert_eq!(asked.len(), 1, "{patch}");
+    asked.remove(0)
+}
+
+/// `patch` is refused with 400 and names `param`, on each of `paths`; the engine hears nothing.
+async fn refused(rig: &Rig, paths: &[&str], patch: &Value, param: &str) {
+    for path in paths {
+        let (status, answer) = rig.post(path, &with(&least(path), patch)).await;
+        assert_eq!(status, 400, "{path} {patch} {answer}");
+        assert_eq!(answer["error"]["param"], param, "{path} {patch} {answer}");
+        assert_eq!(answer["error"]["type"], "invalid_request_error");
+        assert!(answer["error"]["message"].as_str().is_some_and(|message| message.contains(param)), "{answer}");
+        assert!(rig.asked().is_empty());
+    }
+}
+
+const BOTH: &[&str] = &[CHAT, TEXT];
+
+#[tokio::test]
+async fn sampling_values_reach_the_engine() {
+    let rig = Rig::saying(&["ok "]);
+    for path in BOTH {
+        let patch = json!({"temperature": 0.5, "top_p": 0.9, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.3,
+            "presence_penalty": -2, "frequency_penalty": 2, "logit_bias": {"7": -100, "9": 0.5}, "seed": 42});
+        let s = asked(&rig, path, &patch).await.sampling;
+        assert_eq!((s.temperature, s.top_p, s.top_k, s.min_p), (0.5, 0.9, 7, 0.1));
+        assert_eq!((s.repetition_penalty, s.presence_penalty, s.frequency_penalty), (1.3, -2.0, 2.0));
+        assert_eq!((s.logit_bias, s.seed), (vec![(7, -100.0), (9, 0.5)], 42));
+    }
+}
+
+#[tokio::test]
+async fn mod_6_nothing_given_null_and_zero() {
+    let rig = Rig::saying(&["ok "]);
+    let names = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+        "logit_bias", "seed", "stop", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options",
+        "ignore_eos", "response_format", "tools", "tool_choice", "functions", "chat_template_kwargs", "logprobs",
+        "top_logprobs", "echo", "suffix", "best_of", "user"];
+    let nulls: Value = names.into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
+    for path in BOTH {
+        for patch in [&json!({}), &nulls] {
+            let s = asked(&rig, path, patch).await.sampling;
+            assert_eq!((s.temperature, s.top_p, s.top_k, s.min_p), (1.0, 1.0, 0, 0.0));
+        }
+        assert_eq!(asked(&rig, path, &json!({"temperature": 0})).await.sampling.temperature, 0.0);
+    }
+    let settings = Settings { temperature: Some(0.25), max_tokens: Some(16), ..Settings::default() };
+    let rig = Rig::new(&["ok "], Parts { settings, ..Parts::default() });
+    let owners = asked(&rig, CHAT, &json!({"temperature": null})).await;
+    assert_eq!((owners.sampling.temperature, owners.limit), (0.25, 16));
+    let clients = asked(&rig, CHAT, &json!({"temperature": 0, "max_tokens": 4})).await;
+    assert_eq!((clients.sampling.temperature, clients.limit), (0.0, 4));
+}
+
+#[tokio::test]
+async fn top_k_off() {
+    let rig = Rig::saying(&["ok "]);
+    for off in [-1, 0] {
+        assert_eq!(asked(&rig, CHAT, &json!({"top_k": off})).await.sampling.top_k, 0);
+    }
+}
+
+#[tokio::test]
+async fn seeds() {
+    let rig = Rig::saying(&["ok "]);
+    for (given, expected) in [(json!(0), 0), (json!(u64::MAX), u64::MAX), (json!(-1), u64::MAX)] {
+        assert_eq!(asked(&rig, CHAT, &json!({"seed": given})).await.sampling.seed, expected);
+    }
+    let (one, two) = (asked(&rig, CHAT, &json!({})).await, asked(&rig, CHAT, &json!({})).await);
+    assert_ne!(one.sampling.seed, two.sampling.seed, "an open seed differs per request");
+
+    let (status, _) = rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": ["a", "b"], "n": 3, "seed": 5}))).await;
+    let seeds: Vec<u64> = rig.asked().iter().map(|request| request.sampling.seed).collect();
+    assert_eq!((status, seeds), (200, vec![5, 6, 7, 5, 6, 7]));
+    let _ = rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": ["a", "b"]}))).await;
+    let open = rig.asked();
+    assert_ne!(open[0].sampling.seed, open[1].sampling.seed, "prompts of a list are drawn apart");
+}
+
+#[tokio::test]
+async fn api_9_limits() {
+    let rig = Rig::saying(&["ok "]);
+    let chat = async |patch: Value| asked(&rig, CHAT, &patch).await;
+    let prompt = chat(json!({})).await.tokens.len();
+    let rest = CONTEXT - prompt;
+    assert_eq!(chat(json!({})).await.limit, rest, "chat: what the context leaves");
+    assert_eq!(asked(&rig, TEXT, &json!({})).await.limit, 16, "completions: OpenAI's default");
+    assert_eq!(chat(json!({"max_tokens": 1})).await.limit, 1);
+    assert_eq!(chat(json!({"max_completion_tokens": 3})).await.limit, 3);
+    assert_eq!(chat(json!({"max_tokens": 9, "max_completion_tokens": 3})).await.limit, 3);
+    assert_eq!(chat(json!({"max_tokens": 9, "max_completion_tokens": null})).await.limit, 9);
+    assert_eq!(chat(json!({"max_tokens": u64::MAX})).await.limit, rest);
+}
+
+#[tokio::test]
+async fn api_9_max_tokens_0_needs_no_engine() {
+    let rig = Rig::saying(&["ok "]);
+    for path in BOTH {
+        let (status, answer) = rig.post(path, &with(&least(path), &json!({"max_tokens": 0}))).await;
+        assert_eq!((status, texts(&answer)), (200, vec![String::new()]));
+        assert_eq!(answer["choices"][0]["finish_reason"], "length");
+        assert_eq!(answer["usage"]["completion_tokens"], 0);
+        assert!(answer["usage"]["prompt_tokens"].as_u64() > Some(0));
+        let (events, done) = rig.stream(path, &with(&least(path), &json!({"max_tokens": 0}))).await;
+        assert_eq!((events.last().expect("one")["choices"][0]["finish_reason"].as_str(), done), (Some("length"), true));
+    }
+    let (_, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"max_tokens": 0, "echo": true}))).await;
+    assert_eq!(texts(&answer), ["hello"]);
+    assert!(rig.asked().is_empty());
+}
+
+#[tokio::test]
+async fn stop_ids_and_ignore_eos() {
+    let rig = Rig::saying(&["ok "]);
+    assert_eq!(asked(&rig, CHAT, &json!({})).await.stop, rig.text.stop_ids());
+    assert_eq!(asked(&rig, CHAT, &json!({"ignore_eos": true, "max_tokens": 8})).await.stop, Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn prompts_in_four_shapes() {
+    let rig = Rig::saying(&["ok "]);
+    let encode = |text: &str| rig.text.encode(text, true).expect("plain text");
+    let cases = [
+        (json!("ab"), vec![encode("ab")]),
+        (json!(["ab", "c"]), vec![encode("ab"), encode("c")]),
+        (json!([97, 98]), vec![vec![97, 98]]),
+        (json!([[97], [98, 99]]), vec![vec![97], vec![98, 99]]),
+    ];
+    for (prompt, expected) in cases {
+        let (status, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": prompt, "n": 2, "echo": true}))).await;
+        assert_eq!(status, 200, "{answer}");
+        let twice: Vec<_> = expected.iter().flat_map(|tokens| [tokens.clone(), tokens.clone()]).collect();
+        assert_eq!(rig.asked().into_iter().map(|request| request.tokens).collect::<Vec<_>>(), twice);
+        let echoed: Vec<_> =
+            twice.iter().map(|ids| rig.text.decode(ids, true).expect("known ids") + "ok ").collect();
+        assert_eq!(texts(&answer), echoed, "{prompt}");
+        let indices: Vec<_> = (0..twice.len()).collect();
+        assert_eq!(answer["choices"].as_array().expect("list").iter().map(|c| c["index"].as_u64().expect("index") as usize).collect::<Vec<_>>(), indices);
+    }
+}
+
+#[tokio::test]
+async fn template_arguments_and_unknown_fields() {
+    let rig = Rig::saying(&["ok "]);
+    let patch = json!({"chat_template_kwargs": {"enable_thinking": false}, "user": "u", "store": true, "metadata": {},
+        "service_tier": "auto", "parallel_tool_calls": true, "made_up": [1]});
+    assert_eq!(asked(&rig, CHAT, &patch).await.tokens, asked(&rig, CHAT, &json!({})).await.tokens);
+}
+
+#[tokio::test]
+async fn ranges() {
+    let rig = Rig::saying(&["ok "]);
+    let cases = [
+        ("temperature", json!([-0.1, 2.1, "1", true, [], 1e300])),
+        ("top_p", json!([0, -0.5, 1.01, "x", 1e-60])),
+        ("top_k", json!([-2, 1.5, "5"])),
+        ("min_p", json!([-0.1, 1.1])),
+        ("repetition_penalty", json!([0, -1, 11])),
+        ("presence_penalty", json!([-2.1, 2.1])),
+        ("frequency_penalty", json!([-2.1, 2.1])),
+        ("max_tokens", json!([-1, "5", 1.5, true])),
+        ("max_completion_tokens", json!([-1, "5"])),
+        ("seed", json!(["5", 1.5, 1e30])),
+        ("n", json!([0, 17, -1, "2"])),
+        ("stop", json!([[""], "", ["a", "b", "c", "d", "e"], 5, [5]])),
+        ("logit_bias", json!([[], 3, {"x": 1}, {"-1": 1}, {"1.5": 1}])),
+        ("logit_bias.7", json!([{"7": 101}, {"7": -101}, {"7": "1"}])),
+        ("stream", json!(["true", 1])),
+        ("stream_options", json!([true])),
+        ("stream_options.include_usage", json!([{"include_usage": 1}])),
+        ("ignore_eos", json!([1])),
+        ("model", json!([5, null, ""])),
+        ("response_format", json!([{"type": "json_object"}, {"type": "json_schema", "json_schema": {}}])),
+    ];
+    for (param, values) in cases {
+        let field = param.split('.').next().expect("a name");
+        for value in values.as_array().expect("a list") {
+            refused(&rig, BOTH, &json!({field: value}), param).await;
+        }
+    }
+    for fine in [json!({"temperature": 2}), json!({"top_p": 1}), json!({"min_p": 1}), json!({"stop": []}),
+        json!({"stop": ["a", "b", "c", "d"]}), json!({"response_format": {"type": "text"}}), json!({"repetition_penalty": 0.1})] {
+        asked(&rig, CHAT, &fine).await;
+    }
+}
+
+#[tokio::test]
+async fn what_only_chat_takes() {
+    let rig = Rig::saying(&["ok "]);
+    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
+    let cases = [
+        ("messages", json!({"messages": null})),
+        ("messages", json!({"messages": []})),
+        ("messages", json!({"messages": "hi"})),
+        ("tools", json!({"tools": tool})),
+        ("tools", json!({"tools": tool, "tool_choice": "auto"})),
+        ("tool_choice", json!({"tool_choice": "required"})),
+        ("tool_choice", json!({"tool_choice": {"type": "function", "function": {"name": "f"}}})),
+        ("functions", json!({"functions": [{"name": "f"}]})),
+        ("chat_template_kwargs", json!({"chat_template_kwargs": [1]})),
+        ("logprobs", json!({"logprobs": 1})),
+    ];
+    for (param, patch) in cases {
+        refused(&rig, &[CHAT], &patch, param).await;
+    }
+    for fine in [json!({"tools": []}), json!({"tools": tool, "tool_choice": "none"}), json!({"tool_choice": "auto"})] {
+        asked(&rig, CHAT, &fine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_the_wrong_shape() {
+    let rig = Rig::saying(&["ok "]);
+    for messages in [json!([5]), json!([{"content": "x"}]), json!([{"role": "user", "content": 5}])] {
+        let (status, answer) = rig.post(CHAT, &with(&least(CHAT), &json!({"messages": messages}))).await;
+        assert_eq!((status, answer["error"]["param"].as_str()), (400, Some("messages")), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_completions_takes() {
+    let rig = Rig::saying(&["ok "]);
+    let many = vec!["a"; 129];
+    let cases = [
+        ("prompt", json!({"prompt": null})),
+        ("prompt", json!({"prompt": ""})),
+        ("prompt", json!({"prompt": []})),
+        ("prompt", json!({"prompt": [[]]})),
+        ("prompt", json!({"prompt": 5})),
+        ("prompt", json!({"prompt": ["a", 5]})),
+        ("prompt", json!({"prompt": [-1]})),
+        ("prompt", json!({"prompt": many})),
+        ("prompt", json!({"prompt": ["a", "b", "c", "d", "e", "f", "g", "h", "i"], "n": 16})),
+        ("echo", json!({"echo": true, "logprobs": 1})),
+        ("echo", json!({"echo": "yes"})),
+        ("suffix", json!({"suffix": "end"})),
+        ("best_of", json!({"best_of": 2})),
+        ("logprobs", json!({"logprobs": 21})),
+        ("logprobs", json!({"logprobs": true})),
+    ];
+    for (param, patch) in cases {
+        refused(&rig, &[TEXT], &patch, param).await;
+    }
+    for fine in [json!({"suffix": ""}), json!({"best_of": 1})] {
+        asked(&rig, TEXT, &fine).await;
+    }
+}
