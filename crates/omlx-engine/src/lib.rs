@@ -1,2 +1,21 @@
 //! One thread per model: plan, stage, run, sample, book.
+//!
+//! The thread owns the model, its cache and its scheduler as plain fields. Everybody else holds an
+//! [`EngineHandle`](omlx_api::EngineHandle) and sends messages, which are read between two steps and never within one.
 #![doc = include_str!("../README.md")]
+
+mod config;
+mod engine;
+mod error;
+mod live;
+mod mailbox;
+mod sampler;
+mod spawn;
+mod stage;
+mod stats;
+mod turnstile;
+
+pub use config::{Config, Fit};
+pub use error::Error;
+pub use spawn::spawn;
+pub use turnstile::{Turn, Turnstile};

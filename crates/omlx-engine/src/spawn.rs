@@ -1,0 +1,61 @@
+//! Starting an engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+
+use candle_core::Device;
+use omlx_api::{EngineHandle, channel};
+use omlx_blocks::{Ledger, Salt};
+use omlx_kv::KvCache;
+use omlx_models::Model;
+use omlx_sched::Sched;
+
+use crate::engine::Engine;
+use crate::sampler::Scratch;
+use crate::stats::Stats;
+use crate::turnstile::Turnstile;
+use crate::{Config, Error};
+
+/// Starts a thread that owns `model` and answers what is sent to the handle.
+///
+/// `salt` is everything that shapes the cache's content but tokens and block size: the weights' fingerprint and the
+/// cache's dtype. `turnstile` is shared by all engines of a device. The thread ends, and the model is freed, when the
+/// handle says [`stop`](EngineHandle::stop) (everyone inside gets `Failed(Stopped)` at the next step boundary), when
+/// the last handle is dropped and the tickets are answered, or when a step fails.
+///
+/// # Errors
+/// When the limits cannot work for this model, its cache cannot be had, or there is no thread.
+pub fn spawn(
+    model: Box<dyn Model>,
+    salt: Salt,
+    device: &Device,
+    config: Config,
+    turnstile: Arc<Turnstile>,
+) -> Result<EngineHandle, Error> {
+    let fit = config.fit(&*model)?;
+    let kv = KvCache::new(model.layout().clone(), &fit.sizes, config.block, device)?;
+    let limits = omlx_sched::Config {
+        step_tokens: config.step_tokens,
+        rows: config.rows,
+        chunk_tokens: config.chunk_tokens,
+        waiting: config.waiting,
+        context: fit.context,
+    };
+    let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
+    let (handle, mailbox) = channel(config.waiting);
+    let engine = Engine {
+        model,
+        kv,
+        sched,
+        mailbox,
+        depth: config.waiting,
+        turnstile,
+        live: BTreeMap::new(),
+        next_seq: 0,
+        scratch: Scratch::default(),
+        stats: Stats::default(),
+    };
+    thread::Builder::new().name("omlx-engine".to_owned()).spawn(move || engine.run())?;
+    Ok(handle)
+}

@@ -1,0 +1,42 @@
+//! What an engine says about itself: counted here, published once per step.
+
+use omlx_api::Snapshot;
+use omlx_blocks::GroupId;
+use omlx_sched::{Plan, Sched};
+
+/// Sums since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    prompt_tokens: u64,
+    generated_tokens: u64,
+    steps: u64,
+}
+
+impl Stats {
+    /// Counts a step before it is settled, while its sequences are still known.
+    pub(crate) fn count(&mut self, plan: &Plan, sched: &Sched) {
+        self.steps += 1;
+        for row in &plan.rows {
+            // A parked sequence computes its answer again; that is no prompt.
+            let prompt = sched.prompt_len(row.seq);
+            let new = (row.start + row.len).min(prompt) - row.start.min(prompt);
+            self.prompt_tokens += new as u64;
+            self.generated_tokens += row.logits as u64;
+        }
+    }
+
+    /// The state to publish.
+    pub(crate) fn snapshot(&self, sched: &Sched) -> Snapshot {
+        let ledger = sched.ledger();
+        let groups = || (0..ledger.groups() as u32).map(GroupId);
+        Snapshot {
+            running: sched.running(),
+            waiting: sched.waiting(),
+            blocks_free: groups().map(|g| ledger.free_blocks(g)).sum(),
+            blocks: groups().map(|g| ledger.blocks(g)).sum(),
+            prompt_tokens: self.prompt_tokens,
+            generated_tokens: self.generated_tokens,
+            steps: self.steps,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Crowd: a row in any company, at any chunk size, equals the row alone, bit for bit, on the CPU in f32.
+//!
+//! Company is arranged with the turnstile: while a test holds the turn the engine cannot step, so it is certain who
+//! arrives in the same step. Faults seen to be caught: positions counted from the batch's start; an arg max over two rows.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use omlx_api::{EngineHandle, Event, Generate, Sampling};
+use omlx_engine::{Config, Turnstile};
+
+use crate::answer::{Answer, Dice, ask, block_on, engine, engine_at, finish, settled, tiny};
+
+const MODELS: [&str; 3] = ["llama", "gemma3_sw8", "qwen2"];
+
+fn config() -> Config {
+    Config { block: 16, rows: 8, ..Config::new(16 << 20) }
+}
+
+/// The request that is watched: seven tokens, every log-probability that matters.
+fn watched(temperature: f32) -> Generate {
+    let sampling = Sampling { temperature, top_p: 0.95, seed: 42, ..Sampling::default() };
+    Generate { logprobs: Some(5), sampling, ..Generate::new(vec![256, 72, 101, 108, 108, 111, 32], 24) }
+}
+
+fn neighbour(n: usize, tokens: usize) -> Generate {
+    let prompt = Dice(1_000 + n as u64).tokens(tokens, 256);
+    let sampling = Sampling { temperature: 1.0, seed: n as u64, ..Sampling::default() };
+    Generate { sampling, ..Generate::new(prompt, 60) }
+}
+
+enum Company {
+    SameStep,
+    /// Neighbours join after this many tokens of the watched row.
+    After(usize),
+    /// The watched row joins neighbours that already decode.
+    Joins,
+}
+
+/// Lets everyone in while the engine is held between two steps.
+async fn together(engine: &EngineHandle, turnstile: &Turnstile, requests: Vec<Generate>) -> Vec<omlx_api::Ticket> {
+    let turn = turnstile.enter();
+    // An engine that sleeps takes the first request alone: the decoy. The others then stand in the mailbox together.
+    let _decoy = engine.generate(Generate::new(vec![1], 1)).await.unwrap();
+    let mut tickets = Vec::new();
+    for request in requests {
+        tickets.push(engine.generate(request).await.unwrap());
+    }
+    drop(turn);
+    tickets
+}
+
+async fn in_company(engine: &EngineHandle, turnstile: &Turnstile, others: &[usize], how: &Company) -> Vec<Answer> {
+    let neighbours = || others.iter().enumerate().map(|(n, &len)| neighbour(n, len)).collect::<Vec<_>>();
+    let (mut mine, mut crowd);
+    match how {
+        Company::SameStep => {
+            let mut all = neighbours();
+            all.push(watched(0.0));
+            crowd = together(engine, turnstile, all).await;
+            mine = crowd.pop().unwrap();
+        }
+        Company::After(tokens) => {
+            mine = engine.generate(watched(0.0)).await.unwrap();
+            let mut seen = Vec::new();
+            for _ in 0..*tokens {
+                seen.push(mine.next().await.unwrap());
+            }
+            crowd = together(engine, turnstile, neighbours()).await;
+            let mut answer = finish(mine).await;
+            for event in seen.into_iter().rev() {
+                let Event::Token { id, logprobs } = event else { panic!("{event:?}") };
+                answer.ids.insert(0, id);
+                answer.logprobs.splice(0..0, logprobs);
+            }
+            return rest(answer, crowd).await;
+        }
+        Company::Joins => {
+            crowd = together(engine, turnstile, neighbours()).await;
+            for ticket in &mut crowd {
+                assert!(matches!(ticket.next().await, Some(Event::Token { .. })));
+            }
+            mine = together(engine, turnstile, vec![watched(0.0)]).await.remove(0);
+        }
+    }
+    rest(finish(mine).await, crowd).await
+}
+
+async fn rest(mine: Answer, crowd: Vec<omlx_api::Ticket>) -> Vec<Answer> {
+    let mut answers = vec![mine];
+    for ticket in crowd {
+        answers.push(finish(ticket).await);
+    }
+    answers
+}
+
+/// BAT-2: neighbours of 7, 8, 40 and 120 tokens; 2, 3 and 8 rows; at the same time and late.
+fn crowd(name: &str) {
+    let alone = block_on(ask(&engine(tiny(name), config()), watched(0.0)));
+    assert_eq!(alone.logprobs.len(), 24);
+    let companies: [&[usize]; 7] = [&[7], &[8], &[40], &[120], &[40, 7], &[120, 8], &[7, 8, 40, 120, 7, 40, 120]];
+    for others in companies {
+        for how in [Company::SameStep, Company::After(1), Company::After(9), Company::Joins] {
+            let turnstile = Arc::new(Turnstile::default());
+            // A new engine: an answer from the prefix cache would prove less.
+            let engine = engine_at(tiny(name), config(), &turnstile);
+            block_on(async {
+                let answers = in_company(&engine, &turnstile, others, &how).await;
+                assert_eq!(answers[0].bits(), alone.bits(), "{name} beside {others:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn llama_in_a_crowd() {
+    crowd("llama");
+}
+#[test]
+fn gemma_in_a_crowd() {
+    crowd("gemma3_sw8");
+}
+#[test]
+fn qwen_in_a_crowd() {
+    crowd("qwen2");
+}
+
+/// BAT-4: prompt of 100 through a window of 8; chunks of any size, with and without a cached prefix.
+#[test]
+fn chunk_sizes_and_cached_prefixes_do_not_show() {
+    for name in MODELS {
+        let prompt = Dice(9).tokens(100, 256);
+        let request = || Generate { logprobs: Some(5), ..Generate::new(prompt.clone(), 12) };
+        let whole = block_on(ask(&engine(tiny(name), config()), request()));
+        for chunk_tokens in [1, 7, 8, 9, 31, 32, 33, 64, 100] {
+            for prefix in [0, 16, 48] {
+                let engine = engine(tiny(name), Config { chunk_tokens, ..config() });
+                block_on(async {
+                    if prefix > 0 {
+                        ask(&engine, Generate::new(prompt[..=prefix].to_vec(), 1)).await;
+                    }
+                    let got = ask(&engine, request()).await;
+                    assert_eq!(got.usage().cached, prefix);
+                    assert_eq!(got.bits(), whole.bits(), "{name}, chunks of {chunk_tokens}, {prefix} cached");
+                });
+            }
+        }
+    }
+}
+
+/// The same seed gives the same answer, in company or not, parked or not; another seed gives another.
+#[test]
+fn draws_are_keyed_by_seed_and_position() {
+    for name in MODELS {
+        let alone = block_on(ask(&engine(tiny(name), config()), watched(1.0)));
+        // Room for two and a half of the eight: most are parked and come back.
+        let tight = Config { kv_bytes: 0, ..config() };
+        let model = tiny(name);
+        let layout = omlx_models::Model::layout(&model);
+        let bytes: u64 = (0..layout.groups.len()).map(|g| layout.block_bytes(g, tight.block)).sum();
+        let engine = engine(tiny(name), Config { kv_bytes: bytes * 13, ..tight });
+        block_on(async {
+            let crowd = [40, 100, 7, 8, 40, 100, 7].into_iter().enumerate();
+            let crowd: Vec<Generate> = crowd.map(|(n, len)| neighbour(n, len)).collect();
+            let mut tickets = Vec::new();
+            for request in crowd {
+                tickets.push(engine.generate(request).await.unwrap());
+            }
+            let mine = ask(&engine, watched(1.0)).await;
+            let mut other = watched(1.0);
+            other.sampling.seed += 1;
+            let other = ask(&engine, other).await;
+            for ticket in tickets {
+                finish(ticket).await;
+            }
+            assert_eq!(mine.bits(), alone.bits(), "{name}");
+            assert_ne!(other.ids, alone.ids, "{name}");
+            settled(&engine).await;
+        });
+    }
+}
+
+/// API-6: log-probabilities are raw; they do not move with temperature and filters.
+#[test]
+fn logprobs_are_the_models_own() {
+    let engine = engine(tiny("llama"), config());
+    block_on(async {
+        let cold = ask(&engine, watched(0.0)).await;
+        let mut hot = watched(1.0);
+        hot.sampling.top_k = 1;
+        let hot = ask(&engine, hot).await;
+        assert_eq!(cold.bits(), hot.bits(), "top-k of 1 at any temperature is greedy");
+        for (id, logprobs) in cold.ids.iter().zip(&cold.logprobs) {
+            assert_eq!(logprobs.top.len(), 5);
+            assert_eq!(logprobs.top[0], (*id, logprobs.chosen));
+            assert!(logprobs.top.windows(2).all(|w| w[0].1 >= w[1].1));
+            assert!(logprobs.chosen <= 0.0);
+        }
+    });
+}

@@ -1,0 +1,252 @@
+//! Beginnings and ends: cancels, stops, deaths, and who is told what.
+//!
+//! Faults seen to be caught: `sweep` left out (cancelled rows decode on); `catch_unwind` left out (tickets say
+//! "stopped" in place of the reason); the mailbox dropped last (a failed ticket finds the engine alive).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use omlx_api::{Busy, EngineHandle, Event, Fault, Generate, TokenMask};
+use omlx_engine::{Config, Error, Turnstile};
+use omlx_models::EchoModel;
+use omlx_ops::Reach;
+
+use crate::answer::{ask, block_on, engine, engine_at, finish, settled};
+use crate::planted::{Fault as Plant, Planted, Watch};
+
+fn planted(fault: Plant, at_step: usize) -> (Planted, Arc<Watch>) {
+    let watch = Arc::new(Watch::default());
+    let inner = EchoModel::new(&[Reach::All, Reach::Last(9)], 100, 4_096);
+    (Planted { inner, fault, at_step, watch: Arc::clone(&watch) }, watch)
+}
+
+fn config() -> Config {
+    Config { block: 16, step_tokens: 32, chunk_tokens: 32, rows: 4, waiting: 8, ..Config::new(4 << 20) }
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(5), "{what}: never");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_work_along() {
+    let (model, _) = planted(Plant::Nothing, 0);
+    let turnstile = Arc::new(Turnstile::default());
+    let engine = engine_at(model, config(), &turnstile);
+    block_on(async {
+        for round in 0..50 {
+            // (a) four run for long, the fifth waits; it leaves from the queue.
+            let long = || Generate::new(vec![round; 20], 3_000);
+            let mut running = Vec::new();
+            for _ in 0..4 {
+                running.push(engine.generate(long()).await.unwrap());
+            }
+            until("four run", || engine.snapshot().running == 4).await;
+            let queued = engine.generate(long()).await.unwrap();
+            until("one waits", || engine.snapshot().waiting == 1).await;
+            drop(queued);
+            until("the queue is empty", || engine.snapshot().waiting == 0).await;
+            assert_eq!(engine.snapshot().running, 4);
+            // (b) in decode.
+            for mut ticket in running {
+                assert!(matches!(ticket.next().await, Some(Event::Token { .. })));
+            }
+            settled(&engine).await;
+            // (c) in prefill: 2,000 tokens are 63 chunks, let through one by one.
+            let before = engine.snapshot();
+            let mut turn = turnstile.enter();
+            let prompt = vec![round + 50; 2_000];
+            let prefill = engine.generate(Generate::new(prompt, 5)).await.unwrap();
+            while engine.snapshot().steps < before.steps + 2 {
+                drop(turn);
+                turn = turnstile.enter();
+            }
+            drop(prefill);
+            drop(turn);
+            let after = settled(&engine).await;
+            let read = after.prompt_tokens - before.prompt_tokens;
+            assert!(read < 2_000, "all of the prompt was read");
+        }
+        let got = ask(&engine, Generate::new(vec![5; 9], 4)).await;
+        assert_eq!(got.ids.len(), 4);
+    });
+}
+
+/// Four requests in flight when the step goes wrong: all of them are told, and the door is shut.
+fn dies(fault: Plant, reason: &str) {
+    let (model, watch) = planted(fault, 6);
+    let engine = engine(model, config());
+    block_on(async {
+        let mut tickets = Vec::new();
+        for n in 0..6 {
+            // Four rows, and two that wait.
+            tickets.push(engine.generate(Generate::new(vec![n; 10], 100)).await.unwrap());
+        }
+        for ticket in tickets {
+            let got = finish(ticket).await;
+            let Event::Failed(Fault::Engine { reason: said }) = &got.end else { panic!("{:?}", got.end) };
+            assert!(said.contains(reason), "{said}");
+            assert!(!engine.is_alive(), "who reads the failure finds the engine gone");
+            assert!(watch.freed.load(Ordering::SeqCst), "and its memory free");
+        }
+        assert_eq!(engine.generate(Generate::new(vec![1], 1)).await.err(), Some(Busy::Stopped));
+    });
+}
+
+#[test]
+fn a_panic_in_a_step_fails_everyone_and_ends_the_engine() {
+    dies(Plant::Panic, "planted panic");
+}
+#[test]
+fn a_device_error_in_a_step_does_the_same() {
+    dies(Plant::Error, "planted error");
+}
+#[test]
+fn so_does_a_model_that_answers_for_other_rows() {
+    dies(Plant::Shape, "for other rows than asked");
+}
+
+#[test]
+fn a_row_of_nan_fails_one_request_and_nobody_else() {
+    let (model, watch) = planted(Plant::NanAfter(77), 0);
+    let echo = model.inner.clone();
+    let engine = engine(model, config());
+    block_on(async {
+        for round in 0..5 {
+            let prompts = [vec![1, 2, 3], vec![4, 5, 77], vec![6, 7, 8]].map(|mut p| {
+                p.insert(0, round);
+                p
+            });
+            let answers = join_all(prompts.iter().map(|p| ask(&engine, Generate::new(p.clone(), 3)))).await;
+            for (prompt, got) in prompts.iter().zip(answers) {
+                let mut tokens = prompt.clone();
+                let mut want = Vec::new();
+                while want.len() < 3 && tokens.last() != Some(&77) {
+                    tokens.push(echo.answer(&tokens));
+                    want.push(tokens[tokens.len() - 1]);
+                }
+                assert_eq!(got.ids, want);
+                let unsound = matches!(&got.end, Event::Failed(Fault::Unsound { reason }) if reason.contains("NaN"));
+                assert_eq!(unsound, tokens.last() == Some(&77) && want.len() < 3, "{:?}", got.end);
+            }
+        }
+        settled(&engine).await;
+        assert!(engine.is_alive() && !watch.freed.load(Ordering::SeqCst));
+    });
+}
+
+struct Nothing;
+impl TokenMask for Nothing {
+    fn allow(&mut self, _accepted: &[u32], allowed: &mut [bool]) {
+        allowed.fill(false);
+    }
+}
+
+#[test]
+fn a_mask_that_allows_nothing_fails_its_own_request() {
+    let (model, _) = planted(Plant::Nothing, 0);
+    let engine = engine(model, config());
+    block_on(async {
+        let masked = Generate { mask: Some(Box::new(Nothing)), ..Generate::new(vec![1, 2], 3) };
+        let (masked, plain) = tokio::join!(ask(&engine, masked), ask(&engine, Generate::new(vec![1, 2], 3)));
+        assert!(matches!(masked.end, Event::Failed(Fault::Unsound { .. })), "{:?}", masked.end);
+        assert_eq!(plain.ids.len(), 3);
+    });
+}
+
+#[test]
+fn stop_fails_everyone_at_once_and_frees_the_model() {
+    let (model, watch) = planted(Plant::Nothing, 0);
+    let engine = engine(model, config());
+    block_on(async {
+        let mut tickets = Vec::new();
+        for n in 0..6 {
+            tickets.push(engine.generate(Generate::new(vec![n; 10], 3_000)).await.unwrap());
+        }
+        until("four run", || engine.snapshot().running == 4).await;
+        engine.stop();
+        for ticket in tickets {
+            assert_eq!(finish(ticket).await.end, Event::Failed(Fault::Stopped));
+        }
+        until("the model is freed", || watch.freed.load(Ordering::SeqCst)).await;
+        assert!(!engine.is_alive());
+    });
+}
+
+#[test]
+fn an_idle_engine_ends_with_stop_and_with_its_last_handle() {
+    for by_drop in [false, true] {
+        let (model, watch) = planted(Plant::Nothing, 0);
+        let engine = engine(model, config());
+        let other = engine.clone();
+        block_on(async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if by_drop {
+                drop(engine)
+            } else {
+                engine.stop()
+            }
+            assert!(!by_drop || !watch.freed.load(Ordering::SeqCst));
+            drop(other);
+            until("the model is freed", || watch.freed.load(Ordering::SeqCst)).await;
+        });
+    }
+}
+
+#[test]
+fn without_handles_what_was_asked_is_still_answered() {
+    let (model, watch) = planted(Plant::Nothing, 0);
+    let engine = engine(model, config());
+    block_on(async {
+        let ticket = engine.generate(Generate::new(vec![1; 30], 40)).await.unwrap();
+        drop(engine);
+        assert_eq!(finish(ticket).await.ids.len(), 40);
+        until("the model is freed", || watch.freed.load(Ordering::SeqCst)).await;
+    });
+}
+
+#[test]
+fn two_engines_share_a_device_by_the_step() {
+    let turnstile = Arc::new(Turnstile::default());
+    let [(a, watch_a), (b, watch_b)] = [planted(Plant::Nothing, 0), planted(Plant::Nothing, 0)];
+    let echo = a.inner.clone();
+    let engines: [EngineHandle; 2] = [engine_at(a, config(), &turnstile), engine_at(b, config(), &turnstile)];
+    block_on(async {
+        // A long prompt on one, a short answer on the other: the short one does not wait for the long one's end.
+        let long = engines[0].generate(Generate::new(vec![1; 3_000], 1)).await.unwrap();
+        until("the long one has begun", || watch_a.steps.load(Ordering::SeqCst) > 1).await;
+        let short = ask(&engines[1], Generate::new(vec![2; 5], 8)).await;
+        assert!(watch_a.steps.load(Ordering::SeqCst) < 90, "the short one waited");
+        assert_eq!(short.ids.len(), 8);
+        assert_eq!(short.ids[0], echo.answer(&[2; 5]));
+        assert_eq!(finish(long).await.ids, [echo.answer(&[1; 3_000])]);
+        assert!(watch_b.steps.load(Ordering::SeqCst) >= 8);
+    });
+}
+
+#[test]
+fn limits_that_cannot_work_are_errors_with_the_way_out() {
+    let (model, _) = planted(Plant::Nothing, 0);
+    for (broken, name) in [
+        (Config { rows: 0, ..config() }, "rows"),
+        (Config { block: 0, ..config() }, "block"),
+        (Config { context: Some(0), ..config() }, "context"),
+        (Config { waiting: 0, ..config() }, "waiting"),
+    ] {
+        let error = broken.fit(&model).unwrap_err();
+        assert!(matches!(error, Error::Zero { limit } if limit == name), "{error}");
+    }
+    let error = Config { kv_bytes: 100, ..config() }.fit(&model).unwrap_err();
+    assert!(error.to_string().contains("100"), "the number that was given: {error}");
+    for kv_bytes in [u64::MAX, 1 << 45] {
+        let fit = Config { kv_bytes, ..config() }.fit(&model).unwrap();
+        assert_eq!(fit.context, 4_096);
+    }
+}
