@@ -1,2 +1,73 @@
-//! Under construction.
-fn main() {}
+//! The workspace's own chores, as `cargo xtask COMMAND`.
+//!
+//! One file per command. Everything heavy is done by shelling out to cargo and python3, so that this builds in seconds.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to its user")]
+
+mod demo;
+mod dist;
+mod models;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use shell::Failed;
+
+const HELP: &str = "\
+The workspace's own chores.
+
+Usage: cargo xtask COMMAND [OPTIONS]
+
+Start here
+  demo              Fetch a small model, build the server, start it and print a ready request.
+      --once            send one chat, print the answer, stop (what the tests use)
+      --port N          first port to try, 8000 unless given
+  test              Run every test there is, in one go: format, lints, units, properties, golden,
+                    documentation, and the official Python client against the real server.
+      --quick           without models and without the Python client
+
+Models
+  models [NAME...]  Fetch real models for tests and trials; all of the table unless named.
+      --list            print the table and what is here
+      --dir DIR         where to put them
+      --gguf-only       do not make a Hugging Face folder of each
+
+House
+  tidy              Check the rules of the house: layers, captions, sizes, names.
+  dist              Build the release binary and try to publish every public crate, without doing so.
+
+Environment
+  OMLX_MODELS       where models are kept; else $XDG_CACHE_HOME/omlx/models or ~/.cache/omlx/models
+  HF_ENDPOINT       the hub's address, if not the public one
+  HF_TOKEN          a token for it
+  OMLX_OFFLINE      if set, models must be there already
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = args.split_first().map(|(c, r)| (c.as_str(), r)).unwrap_or(("--help", &[]));
+    let wants_help = rest.iter().any(|a| a == "--help" || a == "-h");
+    let done = match command {
+        _ if wants_help => help(),
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "models" => models::run(rest),
+        "tidy" => tidy::run(rest),
+        "dist" => dist::run(rest),
+        "help" | "--help" | "-h" => help(),
+        other => Err(Failed::usage(format!("there is no command `{other}`"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("\nxtask {command}: {failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() -> Result<(), Failed> {
+    print!("{HELP}");
+    Ok(())
+}

@@ -33,17 +33,8 @@ pub(crate) fn snapshot(folder: &Path, revision: &str) -> Option<PathBuf> {
     if revision != "main" {
         return None;
     }
-    let dirs = fs::read_dir(snapshots)
-        .ok()?
-        .flatten()
-        .filter(|e| !e.file_name().to_string_lossy().starts_with('.'));
-    let modified = |e: &fs::DirEntry| {
-        e.metadata()
-            .and_then(|m| m.modified())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    };
+    let dirs = fs::read_dir(snapshots).ok()?.flatten().filter(|e| !e.file_name().to_string_lossy().starts_with('.'));
+    let modified = |e: &fs::DirEntry| e.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     // the name breaks a tie, so that the answer does not depend on the order of the listing
-    dirs.filter(|e| e.path().is_dir())
-        .max_by_key(|e| (modified(e), e.file_name()))
-        .map(|e| e.path())
+    dirs.filter(|e| e.path().is_dir()).max_by_key(|e| (modified(e), e.file_name())).map(|e| e.path())
 }

@@ -117,51 +117,32 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { files } => {
-                let shown = files
-                    .iter()
-                    .take(3)
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let shown = files.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
                 write!(f, "incomplete: {shown} missing")?;
                 if files.len() > 3 {
                     write!(f, " and {} more", files.len() - 3)?;
                 }
                 f.write_str("; download the model again, what is here is kept")
             }
-            Self::NoWeights => {
-                f.write_str("incomplete: no .safetensors file; download the model again")
+            Self::NoWeights => f.write_str("incomplete: no .safetensors file; download the model again"),
+            Self::OnlyPickle => {
+                f.write_str("only PyTorch .bin weights, which are not read; convert them to safetensors")
             }
-            Self::OnlyPickle => f.write_str(
-                "only PyTorch .bin weights, which are not read; convert them to safetensors",
-            ),
-            Self::NoConfig => {
-                f.write_str("incomplete: config.json missing; copy it from the model's repository")
-            }
+            Self::NoConfig => f.write_str("incomplete: config.json missing; copy it from the model's repository"),
             Self::Empty { file } => write!(f, "incomplete: {file} is empty; download it again"),
-            Self::WrongLength {
-                file,
-                expected,
-                found,
-            } => {
-                write!(
-                    f,
-                    "incomplete: {file} should have {expected} bytes, has {found}; download it again"
-                )
+            Self::WrongLength { file, expected, found } => {
+                write!(f, "incomplete: {file} should have {expected} bytes, has {found}; download it again")
             }
-            Self::BadHeader { file } => write!(
-                f,
-                "{file} is not a safetensors file: its header cannot be read; download it again"
-            ),
-            Self::BadIndex { why } => write!(
-                f,
-                "{INDEX}: {why}; download it again, or remove it if all shards are here"
-            ),
+            Self::BadHeader { file } => {
+                write!(f, "{file} is not a safetensors file: its header cannot be read; download it again")
+            }
+            Self::BadIndex { why } => {
+                write!(f, "{INDEX}: {why}; download it again, or remove it if all shards are here")
+            }
             Self::BadGguf { why } => write!(f, "{why}"),
-            Self::SplitGguf { file } => write!(
-                f,
-                "{file} is one part of a split GGUF; join the parts with `llama-gguf-split --merge`"
-            ),
+            Self::SplitGguf { file } => {
+                write!(f, "{file} is one part of a split GGUF; join the parts with `llama-gguf-split --merge`")
+            }
             Self::Unreadable { file, kind } => write!(f, "{file} cannot be read: {kind}"),
         }
     }
@@ -177,18 +158,12 @@ pub fn check(folder: &Path) -> Result<Weights, Fault> {
     for name in &names {
         check_length(folder, name)?;
     }
-    Ok(Weights {
-        files: names.iter().map(|n| folder.join(n)).collect(),
-        warnings,
-    })
+    Ok(Weights { files: names.iter().map(|n| folder.join(n)).collect(), warnings })
 }
 
 /// Names of the weight files that stand in a folder; a link that leads nowhere does not stand.
 fn safetensors_in(folder: &Path) -> Result<BTreeSet<String>, Fault> {
-    let unreadable = |e: std::io::Error| Fault::Unreadable {
-        file: folder.display().to_string(),
-        kind: e.kind(),
-    };
+    let unreadable = |e: std::io::Error| Fault::Unreadable { file: folder.display().to_string(), kind: e.kind() };
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
@@ -213,12 +188,7 @@ fn choose(folder: &Path, present: &BTreeSet<String>) -> Result<(Vec<String>, Vec
         let missing: Vec<String> = named.difference(present).cloned().collect();
         return match (missing.first(), complete) {
             (None, _) => Ok((named.into_iter().collect(), vec![])),
-            (Some(names), Some((_, set))) => Ok((
-                set.names(),
-                vec![Warning::StaleIndex {
-                    names: names.clone(),
-                }],
-            )),
+            (Some(names), Some((_, set))) => Ok((set.names(), vec![Warning::StaleIndex { names: names.clone() }])),
             (Some(_), None) => Err(Fault::Missing { files: missing }),
         };
     }
@@ -226,16 +196,10 @@ fn choose(folder: &Path, present: &BTreeSet<String>) -> Result<(Vec<String>, Vec
         return Ok((set.names(), vec![]));
     }
     if let Some(set) = sets.values().next() {
-        return Err(Fault::Missing {
-            files: set.missing(),
-        });
+        return Err(Fault::Missing { files: set.missing() });
     }
     // weights under names of their own: all of them, but not a second copy in the vendor's own layout
-    let own: Vec<String> = present
-        .iter()
-        .filter(|n| !n.starts_with("consolidated"))
-        .cloned()
-        .collect();
+    let own: Vec<String> = present.iter().filter(|n| !n.starts_with("consolidated")).cloned().collect();
     match own.is_empty() {
         false => Ok((own, vec![])),
         true if has_pickle(folder) => Err(Fault::OnlyPickle),
@@ -244,9 +208,7 @@ fn choose(folder: &Path, present: &BTreeSet<String>) -> Result<(Vec<String>, Vec
 }
 
 fn has_pickle(folder: &Path) -> bool {
-    ["pytorch_model.bin", "pytorch_model.bin.index.json"]
-        .iter()
-        .any(|n| folder.join(n).is_file())
+    ["pytorch_model.bin", "pytorch_model.bin.index.json"].iter().any(|n| folder.join(n).is_file())
 }
 
 /// The shards of one sharding, `stem-00001-of-00003.safetensors` and so on.
@@ -266,10 +228,7 @@ impl Set {
     }
 
     fn missing(&self) -> Vec<String> {
-        (1..=self.of)
-            .filter(|n| !self.numbers.contains(n))
-            .map(|n| self.name(n))
-            .collect()
+        (1..=self.of).filter(|n| !self.numbers.contains(n)).map(|n| self.name(n)).collect()
     }
 }
 
@@ -291,11 +250,8 @@ fn sets(present: &BTreeSet<String>) -> BTreeMap<(String, u32), Set> {
 
 /// Splits `model-00001-of-00003` into stem, number and count.
 pub(crate) fn shard(name: &str) -> Option<(&str, u32, u32)> {
-    let digits = |s: &str| {
-        (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit()))
-            .then(|| s.parse::<u32>().ok())
-            .flatten()
-    };
+    let digits =
+        |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse::<u32>().ok()).flatten();
     let (rest, of) = name.rsplit_once("-of-")?;
     let (stem, number) = rest.rsplit_once('-')?;
     let (number, of) = (digits(number)?, digits(of)?);
@@ -310,38 +266,25 @@ struct Index {
 /// The files an index names, if there is an index.
 fn read_index(folder: &Path) -> Result<Option<BTreeSet<String>>, Fault> {
     let path = folder.join(INDEX);
-    let unreadable = |e: std::io::Error| Fault::Unreadable {
-        file: INDEX.to_owned(),
-        kind: e.kind(),
-    };
+    let unreadable = |e: std::io::Error| Fault::Unreadable { file: INDEX.to_owned(), kind: e.kind() };
     match fs::metadata(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(unreadable(e)),
         Ok(m) if m.len() > MAX_INDEX_BYTES => {
-            return Err(Fault::BadIndex {
-                why: "longer than 64 MiB",
-            });
+            return Err(Fault::BadIndex { why: "longer than 64 MiB" });
         }
         Ok(_) => {}
     }
     let bytes = fs::read(&path).map_err(unreadable)?;
-    let index: Index = serde_json::from_slice(&bytes).map_err(|_| Fault::BadIndex {
-        why: "not JSON with a \"weight_map\" of texts",
-    })?;
+    let index: Index = serde_json::from_slice(&bytes)
+        .map_err(|_| Fault::BadIndex { why: "not JSON with a \"weight_map\" of texts" })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
     if names.is_empty() {
-        return Err(Fault::BadIndex {
-            why: "names no file",
-        });
+        return Err(Fault::BadIndex { why: "names no file" });
     }
     // an index comes from elsewhere: it may name files of its own folder only
-    if names
-        .iter()
-        .any(|n| n.contains(['/', '\\', '\0']) || n.starts_with('.'))
-    {
-        return Err(Fault::BadIndex {
-            why: "names a file outside its folder",
-        });
+    if names.iter().any(|n| n.contains(['/', '\\', '\0']) || n.starts_with('.')) {
+        return Err(Fault::BadIndex { why: "names a file outside its folder" });
     }
     Ok(Some(names))
 }
@@ -349,21 +292,14 @@ fn read_index(folder: &Path) -> Result<Option<BTreeSet<String>>, Fault> {
 /// Compares a file's length with what its header says.
 fn check_length(folder: &Path, name: &str) -> Result<(), Fault> {
     let file = || name.to_owned();
-    let unreadable = |e: std::io::Error| Fault::Unreadable {
-        file: file(),
-        kind: e.kind(),
-    };
+    let unreadable = |e: std::io::Error| Fault::Unreadable { file: file(), kind: e.kind() };
     let opened = File::open(folder.join(name)).map_err(unreadable)?;
     let found = opened.metadata().map_err(unreadable)?.len();
     if found == 0 {
         return Err(Fault::Empty { file: file() });
     }
     if found < 8 {
-        return Err(Fault::WrongLength {
-            file: file(),
-            expected: 8,
-            found,
-        });
+        return Err(Fault::WrongLength { file: file(), expected: 8, found });
     }
     let mut reader = BufReader::new(opened);
     let mut length = [0; 8];
@@ -373,24 +309,12 @@ fn check_length(folder: &Path, name: &str) -> Result<(), Fault> {
         return Err(Fault::BadHeader { file: file() });
     }
     if header_bytes + 8 > found {
-        return Err(Fault::WrongLength {
-            file: file(),
-            expected: header_bytes + 8,
-            found,
-        });
+        return Err(Fault::WrongLength { file: file(), expected: header_bytes + 8, found });
     }
-    let DataEnd(end) = serde_json::from_reader(reader.take(header_bytes))
-        .map_err(|_| Fault::BadHeader { file: file() })?;
+    let DataEnd(end) =
+        serde_json::from_reader(reader.take(header_bytes)).map_err(|_| Fault::BadHeader { file: file() })?;
     let expected = (8 + header_bytes).saturating_add(end);
-    if expected == found {
-        Ok(())
-    } else {
-        Err(Fault::WrongLength {
-            file: file(),
-            expected,
-            found,
-        })
-    }
+    if expected == found { Ok(()) } else { Err(Fault::WrongLength { file: file(), expected, found }) }
 }
 
 /// The largest end of any tensor in a safetensors header; everything else in it is passed over.
@@ -429,9 +353,7 @@ impl<'de> Deserialize<'de> for DataEnd {
 pub(crate) fn check_gguf(path: &Path) -> Result<omlx_gguf::Gguf, Fault> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if shard(name.trim_end_matches(".gguf")).is_some() {
-        return Err(Fault::SplitGguf {
-            file: name.into_owned(),
-        });
+        return Err(Fault::SplitGguf { file: name.into_owned() });
     }
     omlx_gguf::Gguf::open(path).map_err(|e| Fault::BadGguf { why: Arc::new(e) })
 }

@@ -89,12 +89,7 @@ pub(crate) fn one(id: String, path: PathBuf) -> Found {
         true => (Form::Gguf, check_gguf(&path).map(|_| vec![])),
         false => (Form::Folder, check(&path).map(|w| w.warnings)),
     };
-    Found {
-        id,
-        path,
-        form,
-        state,
-    }
+    Found { id, path, form, state }
 }
 
 /// The base model an adapter folder names; `None` if the folder is no adapter.
@@ -104,20 +99,9 @@ pub(crate) fn adapter_base(folder: &Path) -> Option<Option<String>> {
         base_model_name_or_path: Option<String>,
     }
     let path = folder.join("adapter_config.json");
-    let size = fs::metadata(&path)
-        .ok()
-        .filter(fs::Metadata::is_file)?
-        .len();
-    let text = if size <= MAX_ADAPTER_BYTES {
-        fs::read(&path).unwrap_or_default()
-    } else {
-        Vec::new()
-    };
-    Some(
-        serde_json::from_slice::<Config>(&text)
-            .ok()
-            .and_then(|c| c.base_model_name_or_path),
-    )
+    let size = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
+    let text = if size <= MAX_ADAPTER_BYTES { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+    Some(serde_json::from_slice::<Config>(&text).ok().and_then(|c| c.base_model_name_or_path))
 }
 
 /// The steps from a root to where the walk stands.
@@ -131,11 +115,7 @@ impl Steps {
 
     /// The steps as a name; a root that is a model itself goes by its folder's name.
     fn id(&self, path: &Path) -> String {
-        if self.0.is_empty() {
-            own_name(path)
-        } else {
-            self.0.join("/")
-        }
+        if self.0.is_empty() { own_name(path) } else { self.0.join("/") }
     }
 }
 
@@ -146,14 +126,8 @@ pub(crate) fn own_name(path: &Path) -> String {
     } else {
         path.canonicalize().unwrap_or_else(|_| path.to_owned())
     };
-    let name = whole
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    name.strip_suffix(".gguf")
-        .map(str::to_owned)
-        .unwrap_or(name)
+    let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.strip_suffix(".gguf").map(str::to_owned).unwrap_or(name)
 }
 
 #[derive(Default)]
@@ -166,10 +140,7 @@ struct Walk {
 
 impl Walk {
     fn skip(&mut self, path: &Path, why: &'static str) {
-        self.survey.skipped.push(Skipped {
-            path: path.to_owned(),
-            why,
-        });
+        self.survey.skipped.push(Skipped { path: path.to_owned(), why });
     }
 
     /// Looks at one path; `path` exists or existed a moment ago.
@@ -181,10 +152,7 @@ impl Walk {
             // the same root or model a second time is no news; a link back up is
             if real.is_dir()
                 && path.is_symlink()
-                && path
-                    .ancestors()
-                    .skip(1)
-                    .any(|up| up.canonicalize().is_ok_and(|up| up == real))
+                && path.ancestors().skip(1).any(|up| up.canonicalize().is_ok_and(|up| up == real))
             {
                 self.skip(path, "a link to a folder around it");
             }
@@ -196,15 +164,9 @@ impl Walk {
                 self.gguf(path, steps);
             }
         } else if let Some(base) = adapter_base(path) {
-            self.survey.adapters.push(Adapter {
-                id: steps.id(path),
-                path: path.to_owned(),
-                base,
-            });
+            self.survey.adapters.push(Adapter { id: steps.id(path), path: path.to_owned(), base });
         } else if is_model_folder(path) {
-            self.survey
-                .models
-                .push(one(steps.id(path), path.to_owned()));
+            self.survey.models.push(one(steps.id(path), path.to_owned()));
         } else {
             self.descend(path, steps);
         }
@@ -224,28 +186,15 @@ impl Walk {
         }
         match check_gguf(path) {
             Ok(gguf) if gguf.opt_str("general.type").ok().flatten() == Some("adapter") => {
-                let base = gguf
-                    .opt_str("general.base_model.0.name")
-                    .ok()
-                    .flatten()
-                    .map(str::to_owned);
-                self.survey.adapters.push(Adapter {
-                    id,
-                    path: path.to_owned(),
-                    base,
-                });
+                let base = gguf.opt_str("general.base_model.0.name").ok().flatten().map(str::to_owned);
+                self.survey.adapters.push(Adapter { id, path: path.to_owned(), base });
             }
             Ok(gguf) if gguf.architecture().ok() == Some("clip") => {
                 self.skip(path, "an image projector, part of another model")
             }
             checked => {
                 let state = checked.map(|_| vec![]);
-                self.survey.models.push(Found {
-                    id,
-                    path: path.to_owned(),
-                    form: Form::Gguf,
-                    state,
-                });
+                self.survey.models.push(Found { id, path: path.to_owned(), form: Form::Gguf, state });
             }
         }
     }
@@ -260,10 +209,7 @@ impl Walk {
         let mut names: Vec<String> = Vec::new();
         for entry in entries.flatten() {
             if self.entries_left == 0 {
-                return self.skip(
-                    folder,
-                    "too many entries below this root; name a deeper folder",
-                );
+                return self.skip(folder, "too many entries below this root; name a deeper folder");
             }
             self.entries_left -= 1;
             // hidden entries and names that no request could carry are not models
@@ -295,13 +241,7 @@ impl Walk {
 
 /// Whether a folder claims to be a model: a configuration, or weights under their usual name.
 fn is_model_folder(folder: &Path) -> bool {
-    [
-        "config.json",
-        "model.safetensors",
-        "model.safetensors.index.json",
-    ]
-    .iter()
-    .any(|n| folder.join(n).is_file())
+    ["config.json", "model.safetensors", "model.safetensors.index.json"].iter().any(|n| folder.join(n).is_file())
 }
 
 #[cfg(test)]

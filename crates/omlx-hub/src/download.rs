@@ -55,10 +55,7 @@ impl Hub {
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let token = self.token.as_ref().map(|_| "***");
-        f.debug_struct("Hub")
-            .field("endpoint", &self.endpoint)
-            .field("token", &token)
-            .finish_non_exhaustive()
+        f.debug_struct("Hub").field("endpoint", &self.endpoint).field("token", &token).finish_non_exhaustive()
     }
 }
 
@@ -94,11 +91,8 @@ pub fn download(
     let total_bytes = files.iter().map(|f| f.bytes).sum();
     let mut before = 0;
     for file in &files {
-        let blob = Blob {
-            file,
-            path: blobs.join(&file.sum),
-            url: client.file_url(&repo.name, &listing.commit, &file.name),
-        };
+        let blob =
+            Blob { file, path: blobs.join(&file.sum), url: client.file_url(&repo.name, &listing.commit, &file.name) };
         let mut report = |file_done_bytes: u64| {
             let now = Progress {
                 file: file.name.clone(),
@@ -109,9 +103,7 @@ pub fn download(
             };
             match progress(&now) {
                 ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => Err(Error::Cancelled {
-                    repo: repo.name.clone(),
-                }),
+                ControlFlow::Break(()) => Err(Error::Cancelled { repo: repo.name.clone() }),
             }
         };
         fetch(&client, &blob, &mut report)?;

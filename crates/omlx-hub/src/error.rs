@@ -47,9 +47,7 @@ pub enum Error {
         base: Option<String>,
     },
     /// A name that no repository can have.
-    #[error(
-        "`{name}` is no repository name; expected owner/name, owner/name@revision or owner/name/file.gguf"
-    )]
+    #[error("`{name}` is no repository name; expected owner/name, owner/name@revision or owner/name/file.gguf")]
     BadRepo {
         /// The name asked for.
         name: String,
@@ -147,9 +145,7 @@ pub enum Error {
         found: u64,
     },
     /// The bytes are not the ones the hub named, twice.
-    #[error(
-        "{file}: sha256 is {found}, the hub says {expected}; the file was thrown away, ask again"
-    )]
+    #[error("{file}: sha256 is {found}, the hub says {expected}; the file was thrown away, ask again")]
     Checksum {
         /// The file.
         file: String,
@@ -190,13 +186,8 @@ impl Error {
     /// Wraps an operating-system error on `path`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
-                path: path.to_owned(),
-            },
-            _ => Self::Io {
-                path: path.to_owned(),
-                source,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path: path.to_owned() },
+            _ => Self::Io { path: path.to_owned(), source },
         }
     }
 }

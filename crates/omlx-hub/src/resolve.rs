@@ -36,15 +36,12 @@ impl FromStr for Repo {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || Error::BadRepo {
-            name: text.to_owned(),
-        };
+        let bad = || Error::BadRepo { name: text.to_owned() };
         let word = |s: &str| {
             cache::is_plain(s)
                 && s.len() <= 96
                 && !s.contains("..")
-                && s.bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+                && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
         let (path, revision) = text.split_once('@').unwrap_or((text, "main"));
         let mut steps = path.splitn(3, '/');
@@ -52,16 +49,11 @@ impl FromStr for Repo {
             return Err(bad());
         };
         let file = steps.next();
-        let file_ok =
-            file.is_none_or(|f| f.ends_with(".gguf") && f.split('/').all(cache::is_plain));
+        let file_ok = file.is_none_or(|f| f.ends_with(".gguf") && f.split('/').all(cache::is_plain));
         if !(word(owner) && word(name) && word(revision) && file_ok) {
             return Err(bad());
         }
-        Ok(Self {
-            name: format!("{owner}/{name}"),
-            revision: revision.to_owned(),
-            file: file.map(str::to_owned),
-        })
+        Ok(Self { name: format!("{owner}/{name}"), revision: revision.to_owned(), file: file.map(str::to_owned) })
     }
 }
 
@@ -81,11 +73,7 @@ impl fmt::Display for Repo {
 /// Finds the model a user named, fetching it if that is allowed and needed.
 ///
 /// `progress` is told about a download and may stop it; nothing is told where the model is here already.
-pub fn resolve(
-    name: &str,
-    config: &Config,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Found> {
+pub fn resolve(name: &str, config: &Config, progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>) -> Result<Found> {
     if let Some(found) = at_path(name)? {
         return servable(found);
     }
@@ -108,11 +96,7 @@ pub fn resolve(
 }
 
 fn not_found(name: &str, config: &Config, is_repo: bool) -> Error {
-    let mut looked: Vec<String> = config
-        .model_dirs
-        .iter()
-        .map(|d| d.display().to_string())
-        .collect();
+    let mut looked: Vec<String> = config.model_dirs.iter().map(|d| d.display().to_string()).collect();
     looked.extend(config.hub_cache.iter().map(|d| d.display().to_string()));
     if looked.is_empty() {
         looked.push("the current folder".to_owned());
@@ -122,20 +106,13 @@ fn not_found(name: &str, config: &Config, is_repo: bool) -> Error {
         (true, Some(_)) => "; the hub was not asked, as there is no cache folder to download to",
         (false, _) => "; give a path, a name from the list of models, or owner/name on the hub",
     };
-    Error::NotFound {
-        name: name.to_owned(),
-        looked: looked.join(", "),
-        hint,
-    }
+    Error::NotFound { name: name.to_owned(), looked: looked.join(", "), hint }
 }
 
 fn servable(found: Found) -> Result<Found> {
     match &found.state {
         Ok(_) => Ok(found),
-        Err(fault) => Err(Error::Incomplete {
-            name: found.id,
-            fault: fault.clone(),
-        }),
+        Err(fault) => Err(Error::Incomplete { name: found.id, fault: fault.clone() }),
     }
 }
 
@@ -152,10 +129,7 @@ fn at_path(name: &str) -> Result<Option<Found>> {
         return Ok(None);
     }
     if let Some(base) = adapter_base(path) {
-        return Err(Error::IsAdapter {
-            name: name.to_owned(),
-            base,
-        });
+        return Err(Error::IsAdapter { name: name.to_owned(), base });
     }
     // a folder that is no model but holds exactly one is as good as that one
     let mut inside = discover(&[path.to_owned()]).models;
@@ -164,10 +138,7 @@ fn at_path(name: &str) -> Result<Option<Found>> {
         1 => Ok(inside.pop()),
         _ => Err(Error::Ambiguous {
             name: name.to_owned(),
-            candidates: inside
-                .into_iter()
-                .map(|f| f.path.display().to_string())
-                .collect(),
+            candidates: inside.into_iter().map(|f| f.path.display().to_string()).collect(),
         }),
     }
 }
@@ -176,35 +147,23 @@ fn at_path(name: &str) -> Result<Option<Found>> {
 fn in_dirs(name: &str, dirs: &[PathBuf]) -> Result<Option<Found>> {
     let survey = discover(dirs);
     if let Some(adapter) = survey.adapters.iter().find(|a| a.id == name) {
-        return Err(Error::IsAdapter {
-            name: name.to_owned(),
-            base: adapter.base.clone(),
-        });
+        return Err(Error::IsAdapter { name: name.to_owned(), base: adapter.base.clone() });
     }
-    let (exact, rest): (Vec<Found>, Vec<Found>) =
-        survey.models.into_iter().partition(|m| m.id == name);
+    let (exact, rest): (Vec<Found>, Vec<Found>) = survey.models.into_iter().partition(|m| m.id == name);
     // of two roots with the same name the first wins, as in any search path
     if let Some(found) = exact.into_iter().next() {
         return Ok(Some(found));
     }
-    let mut last: Vec<Found> = rest
-        .into_iter()
-        .filter(|m| m.id.rsplit('/').next() == Some(name))
-        .collect();
+    let mut last: Vec<Found> = rest.into_iter().filter(|m| m.id.rsplit('/').next() == Some(name)).collect();
     match last.len() {
         0 | 1 => Ok(last.pop()),
-        _ => Err(Error::Ambiguous {
-            name: name.to_owned(),
-            candidates: last.into_iter().map(|m| m.id).collect(),
-        }),
+        _ => Err(Error::Ambiguous { name: name.to_owned(), candidates: last.into_iter().map(|m| m.id).collect() }),
     }
 }
 
 /// A snapshot in the hub's cache.
 fn in_cache(repo: &Repo, cache: &Path) -> Result<Option<Found>> {
-    let Some(snapshot) =
-        cache::snapshot(&cache.join(cache::folder_name(&repo.name)), &repo.revision)
-    else {
+    let Some(snapshot) = cache::snapshot(&cache.join(cache::folder_name(&repo.name)), &repo.revision) else {
         return Ok(None);
     };
     if let Some(file) = &repo.file {
@@ -212,34 +171,18 @@ fn in_cache(repo: &Repo, cache: &Path) -> Result<Option<Found>> {
         return Ok(path.is_file().then(|| one(repo.to_string(), path)));
     }
     if let Some(base) = adapter_base(&snapshot) {
-        return Err(Error::IsAdapter {
-            name: repo.to_string(),
-            base,
-        });
+        return Err(Error::IsAdapter { name: repo.to_string(), base });
     }
     let mut models = discover(&[snapshot]).models;
     if models.len() > 1 {
-        let files = models
-            .iter()
-            .filter(|m| m.form == Form::Gguf)
-            .map(|m| own_file(&m.path))
-            .collect();
-        return Err(Error::ChooseFile {
-            repo: repo.name.clone(),
-            files,
-        });
+        let files = models.iter().filter(|m| m.form == Form::Gguf).map(|m| own_file(&m.path)).collect();
+        return Err(Error::ChooseFile { repo: repo.name.clone(), files });
     }
-    Ok(models.pop().map(|found| Found {
-        id: repo.to_string(),
-        ..found
-    }))
+    Ok(models.pop().map(|found| Found { id: repo.to_string(), ..found }))
 }
 
 fn own_file(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -35,10 +35,7 @@ fn cached(cache: &Path, repo: &str, commit: &str) -> PathBuf {
         fs::create_dir_all(dir).unwrap();
     }
     fs::write(folder.join("refs/main"), commit).unwrap();
-    for (name, bytes) in [
-        ("config.json", b"{}".to_vec()),
-        ("model.safetensors", weights()),
-    ] {
+    for (name, bytes) in [("config.json", b"{}".to_vec()), ("model.safetensors", weights())] {
         fs::write(folder.join("blobs").join(name), bytes).unwrap();
         symlink(format!("../../blobs/{name}"), snapshot.join(name)).unwrap();
     }
@@ -66,23 +63,10 @@ fn every_layout_once() {
     fs::write(root.join("README.md"), "").unwrap();
     model(&root.join(".hidden"));
 
-    let survey = discover(&[
-        root.clone(),
-        root.join("../root"),
-        dir.path().join("missing"),
-    ]);
+    let survey = discover(&[root.clone(), root.join("../root"), dir.path().join("missing")]);
     assert_eq!(ids(&survey), ["m1", "m4", "org/m3", "org/m2", "org2/m2"]);
-    assert!(
-        survey
-            .models
-            .iter()
-            .all(|m| m.state.is_ok() && m.form == Form::Folder)
-    );
-    let skipped: Vec<_> = survey
-        .skipped
-        .iter()
-        .map(|s| s.path.file_name().unwrap().to_str().unwrap())
-        .collect();
+    assert!(survey.models.iter().all(|m| m.state.is_ok() && m.form == Form::Folder));
+    let skipped: Vec<_> = survey.skipped.iter().map(|s| s.path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(skipped, ["dangling", "up", "self", "missing"]);
 }
 
@@ -100,40 +84,19 @@ fn gguf_files() {
     fs::create_dir_all(at("owner/name")).unwrap();
     fs::write(at("a.gguf"), gguf(&[("general.architecture", "llama")])).unwrap();
     fs::write(at("owner/name/b.Q4_K_M.gguf"), gguf(&[])).unwrap();
-    fs::write(
-        at("owner/name/mmproj.gguf"),
-        gguf(&[("general.architecture", "clip")]),
-    )
-    .unwrap();
-    fs::write(
-        at("lora.gguf"),
-        gguf(&[
-            ("general.type", "adapter"),
-            ("general.base_model.0.name", "Base"),
-        ]),
-    )
-    .unwrap();
+    fs::write(at("owner/name/mmproj.gguf"), gguf(&[("general.architecture", "clip")])).unwrap();
+    fs::write(at("lora.gguf"), gguf(&[("general.type", "adapter"), ("general.base_model.0.name", "Base")])).unwrap();
     fs::write(at("cut.gguf"), &gguf(&[("k", "v")])[..30]).unwrap();
     fs::write(at("big-00001-of-00002.gguf"), gguf(&[])).unwrap();
     fs::write(at("big-00002-of-00002.gguf"), gguf(&[])).unwrap();
 
     let survey = discover(&[dir.path().to_owned()]);
     assert_eq!(ids(&survey), ["a", "big", "cut", "owner/name/b.Q4_K_M"]);
-    let said: Vec<_> = survey
-        .models
-        .iter()
-        .map(|m| m.state.as_ref().map_err(ToString::to_string))
-        .collect();
+    let said: Vec<_> = survey.models.iter().map(|m| m.state.as_ref().map_err(ToString::to_string)).collect();
     assert!(said[0].is_ok() && said[3].is_ok());
     assert!(said[1].as_ref().unwrap_err().contains("gguf-split --merge"));
     assert!(said[2].as_ref().unwrap_err().contains("cut.gguf: "));
-    assert_eq!(
-        (
-            survey.adapters[0].id.as_str(),
-            survey.adapters[0].base.as_deref()
-        ),
-        ("lora", Some("Base"))
-    );
+    assert_eq!((survey.adapters[0].id.as_str(), survey.adapters[0].base.as_deref()), ("lora", Some("Base")));
     assert_eq!(survey.skipped.len(), 1);
 }
 
@@ -141,11 +104,7 @@ fn gguf_files() {
 fn adapters_are_not_models() {
     let dir = tempfile::tempdir().unwrap();
     model(&dir.path().join("lora"));
-    fs::write(
-        dir.path().join("lora/adapter_config.json"),
-        "{\"base_model_name_or_path\":\"org/base\"}",
-    )
-    .unwrap();
+    fs::write(dir.path().join("lora/adapter_config.json"), "{\"base_model_name_or_path\":\"org/base\"}").unwrap();
     let survey = discover(&[dir.path().to_owned()]);
     assert!(survey.models.is_empty());
     assert_eq!(survey.adapters[0].base.as_deref(), Some("org/base"));
@@ -157,14 +116,7 @@ fn half_a_model_is_listed_with_the_reason() {
     fs::create_dir(dir.path().join("m")).unwrap();
     fs::write(dir.path().join("m/config.json"), "{}").unwrap();
     let survey = discover(&[dir.path().to_owned()]);
-    assert!(
-        survey.models[0]
-            .state
-            .as_ref()
-            .unwrap_err()
-            .to_string()
-            .contains("no .safetensors file")
-    );
+    assert!(survey.models[0].state.as_ref().unwrap_err().to_string().contains("no .safetensors file"));
 }
 
 #[test]
@@ -174,9 +126,5 @@ fn a_cache_shows_the_commit_that_main_names() {
     let old = cached(dir.path(), "models--o--n", "old");
     assert_eq!(discover(&[dir.path().to_owned()]).models[0].path, old);
     fs::write(dir.path().join("models--o--n/refs/main"), "../../../..").unwrap();
-    assert!(
-        discover(&[dir.path().to_owned()]).models[0]
-            .path
-            .starts_with(dir.path().join("models--o--n/snapshots"))
-    );
+    assert!(discover(&[dir.path().to_owned()]).models[0].path.starts_with(dir.path().join("models--o--n/snapshots")));
 }

@@ -37,9 +37,7 @@ type Report<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 /// Fetches a file unless it is here.
 pub(super) fn fetch(client: &Client, blob: &Blob<'_>, report: &mut Report<'_>) -> Result<()> {
     let _lock = lock(&blob.path).map_err(|e| match e {
-        Error::Busy { .. } => Error::Busy {
-            file: blob.file.name.clone(),
-        },
+        Error::Busy { .. } => Error::Busy { file: blob.file.name.clone() },
         other => other,
     })?;
     if blob.path.is_file() {
@@ -47,34 +45,36 @@ pub(super) fn fetch(client: &Client, blob: &Blob<'_>, report: &mut Report<'_>) -
     }
     let partial = blob.path.with_extension(PARTIAL);
     // a file that came wrong is fetched once more from its first byte; wrong twice is an error
-    match transfer(client, blob, &partial, report).and_then(|()| verify(blob, &partial)) {
-        Err(Error::Size { .. } | Error::Checksum { .. }) => {
-            remove(&partial)?;
-            transfer(client, blob, &partial, report)?;
-            if let Err(wrong) = verify(blob, &partial) {
-                remove(&partial)?;
-                return Err(wrong);
-            }
-        }
-        other => other?,
+    let mut arrived = arrive(client, blob, &partial, report);
+    if is_wrong(&arrived) {
+        remove(&partial)?;
+        arrived = arrive(client, blob, &partial, report);
     }
+    if is_wrong(&arrived) {
+        remove(&partial)?;
+    }
+    arrived?;
     fs::rename(&partial, &blob.path).map_err(Error::io(&blob.path))
+}
+
+/// Brings the partial file to its full length and compares it with what was announced.
+fn arrive(client: &Client, blob: &Blob<'_>, partial: &Path, report: &mut Report<'_>) -> Result<()> {
+    transfer(client, blob, partial, report)?;
+    verify(blob, partial)
+}
+
+/// Whether all has come, but not what was announced.
+fn is_wrong(arrived: &Result<()>) -> bool {
+    matches!(arrived, Err(Error::Size { .. } | Error::Checksum { .. }))
 }
 
 /// Takes the lock of a blob, which lasts as long as the file that is returned.
 pub(super) fn lock(blob: &Path) -> Result<File> {
     let path = blob.with_extension(LOCK);
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(Error::io(&path))?;
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(Error::io(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Busy {
-            file: path.display().to_string(),
-        }),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { file: path.display().to_string() }),
         Err(TryLockError::Error(e)) => Err(Error::io(&path)(e)),
     }
 }
@@ -87,23 +87,13 @@ fn remove(partial: &Path) -> Result<()> {
 }
 
 /// Brings the partial file to its full length, taking a broken transfer up again.
-fn transfer(
-    client: &Client,
-    blob: &Blob<'_>,
-    partial: &Path,
-    report: &mut Report<'_>,
-) -> Result<()> {
+fn transfer(client: &Client, blob: &Blob<'_>, partial: &Path, report: &mut Report<'_>) -> Result<()> {
     let mut tries = 0;
     let mut reached = length(partial)?;
     loop {
         let broken = match attempt(client, blob, partial, report) {
             Err(e @ Error::Network { .. }) => e,
-            Err(
-                e @ Error::Status {
-                    status: 429 | 500..,
-                    ..
-                },
-            ) => e,
+            Err(e @ Error::Status { status: 429 | 500.., .. }) => e,
             done => return done,
         };
         let now = length(partial)?;
@@ -125,18 +115,9 @@ fn length(partial: &Path) -> Result<u64> {
 }
 
 /// One request, from the byte reached on.
-fn attempt(
-    client: &Client,
-    blob: &Blob<'_>,
-    partial: &Path,
-    report: &mut Report<'_>,
-) -> Result<()> {
+fn attempt(client: &Client, blob: &Blob<'_>, partial: &Path, report: &mut Report<'_>) -> Result<()> {
     let io = Error::io(partial);
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(partial)
-        .map_err(io)?;
+    let file = OpenOptions::new().create(true).append(true).open(partial).map_err(io)?;
     let expected = blob.file.bytes;
     let mut here = length(partial)?;
     if here > expected {
@@ -153,29 +134,13 @@ fn attempt(
         at => {
             file.set_len(0).map_err(Error::io(partial))?;
             here = 0;
-            if at == Some(0) {
-                answer
-            } else {
-                client.get(&blob.url, 0)?
-            }
+            if at == Some(0) { answer } else { client.get(&blob.url, 0)? }
         }
     };
     if begins_at(&answer) != Some(0) && here == 0 {
-        return Err(Error::Status {
-            url: blob.url.clone(),
-            status: answer.status().as_u16(),
-        });
+        return Err(Error::Status { url: blob.url.clone(), status: answer.status().as_u16() });
     }
-    receive(
-        answer,
-        blob,
-        Growing {
-            file,
-            path: partial,
-            here,
-        },
-        report,
-    )
+    receive(answer, blob, Growing { file, path: partial, here }, report)
 }
 
 /// The byte an answer's body begins at; `None` if it has none of the file's.
@@ -184,13 +149,7 @@ fn begins_at(answer: &Response<Body>) -> Option<u64> {
         200 => Some(0),
         206 => {
             let range = answer.headers().get(header::CONTENT_RANGE)?.to_str().ok()?;
-            range
-                .strip_prefix("bytes ")?
-                .split('-')
-                .next()?
-                .trim()
-                .parse()
-                .ok()
+            range.strip_prefix("bytes ")?.split('-').next()?.trim().parse().ok()
         }
         _ => None,
     }
@@ -204,37 +163,23 @@ struct Growing<'a> {
 }
 
 /// Appends a body; never more than the file's size, whatever the server sends.
-fn receive(
-    answer: Response<Body>,
-    blob: &Blob<'_>,
-    mut to: Growing<'_>,
-    report: &mut Report<'_>,
-) -> Result<()> {
+fn receive(answer: Response<Body>, blob: &Blob<'_>, mut to: Growing<'_>, report: &mut Report<'_>) -> Result<()> {
     let mut body = answer.into_body().into_reader();
     let mut chunk = vec![0; CHUNK_BYTES];
     report(to.here)?;
     loop {
-        let n = body.read(&mut chunk).map_err(|e| Error::Network {
-            url: blob.url.clone(),
-            source: Box::new(e.into()),
-        })?;
+        let n =
+            body.read(&mut chunk).map_err(|e| Error::Network { url: blob.url.clone(), source: Box::new(e.into()) })?;
         if n == 0 && to.here < blob.file.bytes {
             let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "the body ended early");
-            return Err(Error::Network {
-                url: blob.url.clone(),
-                source: Box::new(cut.into()),
-            });
+            return Err(Error::Network { url: blob.url.clone(), source: Box::new(cut.into()) });
         }
         if n == 0 {
             return to.file.sync_all().map_err(Error::io(to.path));
         }
         if to.here + n as u64 > blob.file.bytes {
             let found = to.here + n as u64;
-            return Err(Error::Size {
-                file: blob.file.name.clone(),
-                expected: blob.file.bytes,
-                found,
-            });
+            return Err(Error::Size { file: blob.file.name.clone(), expected: blob.file.bytes, found });
         }
         to.file.write_all(&chunk[..n]).map_err(Error::io(to.path))?;
         to.here += n as u64;
@@ -246,11 +191,7 @@ fn receive(
 fn verify(blob: &Blob<'_>, partial: &Path) -> Result<()> {
     let found = length(partial)?;
     if found != blob.file.bytes {
-        return Err(Error::Size {
-            file: blob.file.name.clone(),
-            expected: blob.file.bytes,
-            found,
-        });
+        return Err(Error::Size { file: blob.file.name.clone(), expected: blob.file.bytes, found });
     }
     let Some(expected) = &blob.file.sha256 else {
         return Ok(());
@@ -268,10 +209,6 @@ fn verify(blob: &Blob<'_>, partial: &Path) -> Result<()> {
     if found == *expected {
         Ok(())
     } else {
-        Err(Error::Checksum {
-            file: blob.file.name.clone(),
-            expected: expected.clone(),
-            found,
-        })
+        Err(Error::Checksum { file: blob.file.name.clone(), expected: expected.clone(), found })
     }
 }

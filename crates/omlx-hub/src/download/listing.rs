@@ -58,67 +58,28 @@ impl Listing {
         let url = client.listing_url(&repo.name, &repo.revision);
         let mut text = Vec::new();
         let body = client.get(&url, 0)?.into_body();
-        let network = |e: std::io::Error| Error::Network {
-            url: url.clone(),
-            source: Box::new(e.into()),
-        };
-        body.into_reader()
-            .take(MAX_LISTING_BYTES + 1)
-            .read_to_end(&mut text)
-            .map_err(network)?;
+        let network = |e: std::io::Error| Error::Network { url: url.clone(), source: Box::new(e.into()) };
+        body.into_reader().take(MAX_LISTING_BYTES + 1).read_to_end(&mut text).map_err(network)?;
         if text.len() as u64 > MAX_LISTING_BYTES {
-            return Err(Error::ListingTooLong {
-                url,
-                limit: MAX_LISTING_BYTES,
-            });
+            return Err(Error::ListingTooLong { url, limit: MAX_LISTING_BYTES });
         }
-        let wire: Wire = serde_json::from_slice(&text).map_err(|source| Error::Listing {
-            url: url.clone(),
-            source,
-        })?;
+        let wire: Wire = serde_json::from_slice(&text).map_err(|source| Error::Listing { url: url.clone(), source })?;
         if !is_plain(&wire.sha) {
-            return Err(Error::UnsafeName {
-                repo: repo.name.clone(),
-                file: wire.sha,
-            });
+            return Err(Error::UnsafeName { repo: repo.name.clone(), file: wire.sha });
         }
-        let files = wire
-            .siblings
-            .into_iter()
-            .map(|s| file(repo, &wire.sha, s))
-            .collect::<Result<_>>()?;
-        Ok(Self {
-            commit: wire.sha,
-            files,
-        })
+        let files = wire.siblings.into_iter().map(|s| file(repo, &wire.sha, s)).collect::<Result<_>>()?;
+        Ok(Self { commit: wire.sha, files })
     }
 
     /// The files a model needs, small ones first: they are what a wrong choice shows in.
     pub(super) fn wanted(&self, repo: &Repo) -> Result<Vec<File>> {
-        let gguf: Vec<&File> = self
-            .files
-            .iter()
-            .filter(|f| f.name.ends_with(".gguf"))
-            .collect();
+        let gguf: Vec<&File> = self.files.iter().filter(|f| f.name.ends_with(".gguf")).collect();
         let mut wanted: Vec<File> = match &repo.file {
-            Some(name) => gguf
-                .into_iter()
-                .filter(|f| f.name == *name)
-                .cloned()
-                .collect(),
-            None => self
-                .files
-                .iter()
-                .filter(|f| belongs(&f.name))
-                .cloned()
-                .collect(),
+            Some(name) => gguf.into_iter().filter(|f| f.name == *name).cloned().collect(),
+            None => self.files.iter().filter(|f| belongs(&f.name)).cloned().collect(),
         };
         if repo.file.is_none() && !wanted.iter().any(|f| f.name.ends_with(".safetensors")) {
-            let choice: Vec<&File> = self
-                .files
-                .iter()
-                .filter(|f| f.name.ends_with(".gguf"))
-                .collect();
+            let choice: Vec<&File> = self.files.iter().filter(|f| f.name.ends_with(".gguf")).collect();
             wanted = match choice.len() {
                 0 | 1 => choice.into_iter().cloned().collect(),
                 _ => {
@@ -130,10 +91,7 @@ impl Listing {
             };
         }
         if wanted.is_empty() {
-            return Err(Error::NoWeights {
-                repo: repo.name.clone(),
-                file: repo.file.clone(),
-            });
+            return Err(Error::NoWeights { repo: repo.name.clone(), file: repo.file.clone() });
         }
         wanted.sort_by_key(|f| f.bytes);
         Ok(wanted)
@@ -146,24 +104,13 @@ fn belongs(name: &str) -> bool {
     // `consolidated` is a second copy of the weights in the vendor's own layout
     !name.contains('/')
         && !name.starts_with("consolidated")
-        && kind(&[
-            ".safetensors",
-            ".json",
-            ".jinja",
-            ".model",
-            "merges.txt",
-            "vocab.txt",
-        ])
+        && kind(&[".safetensors", ".json", ".jinja", ".model", "merges.txt", "vocab.txt"])
 }
 
 fn file(repo: &Repo, commit: &str, from: Sibling) -> Result<File> {
-    let refuse = |file: &str| Error::UnsafeName {
-        repo: repo.name.clone(),
-        file: file.to_owned(),
-    };
+    let refuse = |file: &str| Error::UnsafeName { repo: repo.name.clone(), file: file.to_owned() };
     // names such as `.gitattributes` are harmless, but nothing wants them either
-    let hidden_or_plain =
-        |step: &str| is_plain(step) || step.strip_prefix('.').is_some_and(is_plain);
+    let hidden_or_plain = |step: &str| is_plain(step) || step.strip_prefix('.').is_some_and(is_plain);
     if !from.rfilename.split('/').all(hidden_or_plain) {
         return Err(refuse(&from.rfilename));
     }
@@ -177,12 +124,7 @@ fn file(repo: &Repo, commit: &str, from: Sibling) -> Result<File> {
     if !is_plain(&sum) || sha256.as_ref().is_some_and(|s| s.len() != 64) {
         return Err(refuse(&sum));
     }
-    Ok(File {
-        name: from.rfilename,
-        bytes: from.size,
-        sum,
-        sha256,
-    })
+    Ok(File { name: from.rfilename, bytes: from.size, sum, sha256 })
 }
 
 /// Bytes as lower-case hexadecimal.

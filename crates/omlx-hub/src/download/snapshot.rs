@@ -8,12 +8,7 @@ use super::listing::File;
 use crate::error::{Error, Result};
 
 /// Makes the snapshot of a commit show `files`, whose blobs are all here, and the revision point to it.
-pub(super) fn publish(
-    folder: &Path,
-    commit: &str,
-    revision: &str,
-    files: &[File],
-) -> Result<PathBuf> {
+pub(super) fn publish(folder: &Path, commit: &str, revision: &str, files: &[File]) -> Result<PathBuf> {
     let snapshots = folder.join("snapshots");
     let snapshot = snapshots.join(commit);
     if snapshot.is_dir() {
@@ -52,11 +47,7 @@ fn link_all(folder: &Path, to: &Path, files: &[File]) -> Result<()> {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
         // up from the file's folder to the repository's: snapshots, the commit and the file's own steps
         let up = "../".repeat(2 + file.name.matches('/').count());
-        match link_one(
-            Path::new(&format!("{up}blobs/{}", file.sum)),
-            &folder.join("blobs").join(&file.sum),
-            &link,
-        ) {
+        match link_one(Path::new(&format!("{up}blobs/{}", file.sum)), &folder.join("blobs").join(&file.sum), &link) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(&link)(e)),
             _ => {}
         }

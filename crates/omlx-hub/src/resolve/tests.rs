@@ -11,11 +11,7 @@ fn model(at: &Path) {
     let header = b"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     fs::create_dir_all(at).unwrap();
     fs::write(at.join("config.json"), "{}").unwrap();
-    fs::write(
-        at.join("model.safetensors"),
-        [&(header.len() as u64).to_le_bytes()[..], header, &[0]].concat(),
-    )
-    .unwrap();
+    fs::write(at.join("model.safetensors"), [&(header.len() as u64).to_le_bytes()[..], header, &[0]].concat()).unwrap();
 }
 
 fn quietly(name: &str, config: &Config) -> Result<Found, Error> {
@@ -28,31 +24,19 @@ fn shelf() -> (tempfile::TempDir, Config) {
     for name in ["org/m2", "org2/m2", "org/only"] {
         model(&dir.path().join(name));
     }
-    let config = Config {
-        model_dirs: vec![dir.path().to_owned()],
-        ..Config::default()
-    };
+    let config = Config { model_dirs: vec![dir.path().to_owned()], ..Config::default() };
     (dir, config)
 }
 
 #[test]
 fn full_names_and_last_names() {
     let (dir, config) = shelf();
-    assert_eq!(
-        quietly("org2/m2", &config).unwrap().path,
-        dir.path().join("org2/m2")
-    );
+    assert_eq!(quietly("org2/m2", &config).unwrap().path, dir.path().join("org2/m2"));
     assert_eq!(quietly("only", &config).unwrap().id, "org/only");
     let error = quietly("m2", &config).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`m2` may be any of org/m2, org2/m2; use a full name"
-    );
+    assert_eq!(error.to_string(), "`m2` may be any of org/m2, org2/m2; use a full name");
     let error = quietly("org/absent", &config).unwrap_err().to_string();
-    assert!(
-        error.contains("no model `org/absent`") && error.contains("switched off"),
-        "{error}"
-    );
+    assert!(error.contains("no model `org/absent`") && error.contains("switched off"), "{error}");
 }
 
 #[test]
@@ -61,27 +45,13 @@ fn paths() {
     let nothing = Config::default();
     let path = |p: &str| dir.path().join(p).to_str().unwrap().to_owned();
     assert_eq!(quietly(&path("org/m2"), &nothing).unwrap().id, "m2");
-    assert!(matches!(
-        quietly(&path("org"), &nothing),
-        Err(Error::Ambiguous { .. })
-    ));
-    assert_eq!(
-        quietly(&path("org2"), &nothing).unwrap().path,
-        PathBuf::from(path("org2/m2"))
-    );
+    assert!(matches!(quietly(&path("org"), &nothing), Err(Error::Ambiguous { .. })));
+    assert_eq!(quietly(&path("org2"), &nothing).unwrap().path, PathBuf::from(path("org2/m2")));
     fs::remove_file(path("org2/m2/model.safetensors")).unwrap();
     let error = quietly(&path("org2/m2"), &nothing).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("`m2` cannot be served: incomplete"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("`m2` cannot be served: incomplete"), "{error}");
     fs::write(path("org2/m2/adapter_config.json"), "{}").unwrap();
-    assert!(matches!(
-        quietly(&path("org2/m2"), &nothing),
-        Err(Error::IsAdapter { .. })
-    ));
+    assert!(matches!(quietly(&path("org2/m2"), &nothing), Err(Error::IsAdapter { .. })));
 }
 
 #[test]
@@ -90,11 +60,7 @@ fn the_cache_is_asked_before_the_hub() {
     model(&dir.path().join("models--o--n/snapshots/abc"));
     // nobody listens there: being asked would be an error
     let hub = Some(Hub::at("http://127.0.0.1:9"));
-    let config = Config {
-        hub_cache: Some(dir.path().to_owned()),
-        hub,
-        ..Config::default()
-    };
+    let config = Config { hub_cache: Some(dir.path().to_owned()), hub, ..Config::default() };
     assert_eq!(quietly("o/n", &config).unwrap().id, "o/n");
     assert_eq!(quietly("o/n@abc", &config).unwrap().id, "o/n@abc");
 }
@@ -103,14 +69,8 @@ fn the_cache_is_asked_before_the_hub() {
 fn repository_names() {
     let repo = |s: &str| s.parse::<Repo>().map(|r| (r.name, r.revision, r.file));
     assert_eq!(repo("o/n").unwrap(), ("o/n".into(), "main".into(), None));
-    assert_eq!(
-        repo("o/n@v1.0").unwrap(),
-        ("o/n".into(), "v1.0".into(), None)
-    );
-    assert_eq!(
-        repo("o/n/q/x.gguf").unwrap(),
-        ("o/n".into(), "main".into(), Some("q/x.gguf".into()))
-    );
+    assert_eq!(repo("o/n@v1.0").unwrap(), ("o/n".into(), "v1.0".into(), None));
+    assert_eq!(repo("o/n/q/x.gguf").unwrap(), ("o/n".into(), "main".into(), Some("q/x.gguf".into())));
     for bad in [
         "",
         "n",

@@ -17,17 +17,9 @@ use omlx_hub::{Config, Error, Hub, Progress, Repo, discover, download, remove_pa
 const WEIGHTS: &str = "model.safetensors";
 
 fn weights(values: usize) -> Vec<u8> {
-    let header = format!(
-        "{{\"w\":{{\"dtype\":\"F32\",\"shape\":[{values}],\"data_offsets\":[0,{}]}}}}",
-        4 * values
-    );
+    let header = format!("{{\"w\":{{\"dtype\":\"F32\",\"shape\":[{values}],\"data_offsets\":[0,{}]}}}}", 4 * values);
     let data: Vec<u8> = (0..4 * values).map(|n| (n * 31 % 251) as u8).collect();
-    [
-        &(header.len() as u64).to_le_bytes()[..],
-        header.as_bytes(),
-        &data,
-    ]
-    .concat()
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
 }
 
 /// A hub with a model of three files, and an empty cache.
@@ -39,47 +31,27 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        Self::with(&[
-            (WEIGHTS, weights(50_000)),
-            ("config.json", b"{}".to_vec()),
-            ("tokenizer.json", vec![b' '; 5000]),
-        ])
+        Self::with(&[(WEIGHTS, weights(50_000)), ("config.json", b"{}".to_vec()), ("tokenizer.json", vec![b' '; 5000])])
     }
 
     fn with(files: &[(&str, Vec<u8>)]) -> Self {
         let hub = FakeHub::serving(files);
-        let reach = Hub {
-            token: Some("t-1".into()),
-            retries: 0,
-            read_timeout: Duration::from_secs(5),
-            ..Hub::at(&hub.url)
-        };
-        Self {
-            hub,
-            cache: tempfile::tempdir().unwrap(),
-            reach,
-        }
+        let reach =
+            Hub { token: Some("t-1".into()), retries: 0, read_timeout: Duration::from_secs(5), ..Hub::at(&hub.url) };
+        Self { hub, cache: tempfile::tempdir().unwrap(), reach }
     }
 
     fn get(&self) -> Result<PathBuf, Error> {
         self.get_repo("o/n", &mut |_| ControlFlow::Continue(()))
     }
 
-    fn get_repo(
-        &self,
-        repo: &str,
-        progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-    ) -> Result<PathBuf, Error> {
+    fn get_repo(&self, repo: &str, progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>) -> Result<PathBuf, Error> {
         download(&repo.parse()?, self.cache.path(), &self.reach, progress)
     }
 
     /// Servable models in the cache.
     fn listed(&self) -> usize {
-        discover(&[self.cache.path().to_owned()])
-            .models
-            .iter()
-            .filter(|m| m.state.is_ok())
-            .count()
+        discover(&[self.cache.path().to_owned()]).models.iter().filter(|m| m.state.is_ok()).count()
     }
 
     /// Names of the files in `blobs` that are not all there.
@@ -87,10 +59,7 @@ impl Case {
         let blobs = fs::read_dir(self.cache.path().join("models--o--n/blobs"));
         blobs
             .map(|d| {
-                d.flatten()
-                    .map(|e| e.path())
-                    .filter(|p| p.extension().is_some_and(|e| e == "incomplete"))
-                    .collect()
+                d.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "incomplete")).collect()
             })
             .unwrap_or_default()
     }
@@ -104,11 +73,7 @@ impl Case {
     }
 
     fn ranges(&self) -> Vec<Option<String>> {
-        self.hub
-            .asked(WEIGHTS)
-            .into_iter()
-            .map(|a| a.range)
-            .collect()
+        self.hub.asked(WEIGHTS).into_iter().map(|a| a.range).collect()
     }
 }
 
@@ -133,16 +98,9 @@ fn three_files_become_a_model() {
         (WEIGHTS, (size() + 5002) as u64, (size() + 5002) as u64)
     );
     assert!(seen.windows(2).all(|w| w[0].done_bytes <= w[1].done_bytes));
-    assert_eq!(
-        fs::read_to_string(case.cache.path().join("models--o--n/refs/main")).unwrap(),
-        "abc"
-    );
+    assert_eq!(fs::read_to_string(case.cache.path().join("models--o--n/refs/main")).unwrap(), "abc");
     case.whole();
-    assert_eq!(
-        case.hub.asked(WEIGHTS).len(),
-        1,
-        "what is here is not fetched again"
-    );
+    assert_eq!(case.hub.asked(WEIGHTS).len(), 1, "what is here is not fetched again");
 }
 
 #[test]
@@ -152,31 +110,17 @@ fn cut_in_half_then_resumed() {
     assert!(matches!(case.get(), Err(Error::Network { .. })));
     assert_eq!((case.listed(), case.partials().len()), (0, 1));
     case.whole();
-    assert_eq!(
-        case.ranges(),
-        [None, Some(format!("bytes={}-", size() / 2))]
-    );
+    assert_eq!(case.ranges(), [None, Some(format!("bytes={}-", size() / 2))]);
 }
 
 #[test]
 fn broken_transfers_are_taken_up_again() {
     let mut case = Case::new();
-    case.reach.retries = 1;
-    case.hub.will(
-        WEIGHTS,
-        [
-            Act::Cut(1000),
-            Act::Status(503),
-            Act::Cut(2000),
-            Act::Status(429),
-        ],
-    );
+    case.reach.retries = 2;
+    case.hub.will(WEIGHTS, [Act::Cut(1000), Act::Status(503), Act::Cut(2000), Act::Status(429)]);
     case.whole();
     let from = |n: usize| Some(format!("bytes={n}-"));
-    assert_eq!(
-        case.ranges(),
-        [None, from(1000), from(1000), from(3000), from(3000)]
-    );
+    assert_eq!(case.ranges(), [None, from(1000), from(1000), from(3000), from(3000)]);
 }
 
 #[test]
@@ -227,10 +171,7 @@ fn wrong_twice_is_an_error_and_leaves_nothing() {
         let case = Case::new();
         case.hub.will(WEIGHTS, [act(), act()]);
         let error = case.get().unwrap_err();
-        assert!(
-            matches!(error, Error::Checksum { .. } | Error::Size { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Checksum { .. } | Error::Size { .. }), "{error}");
         assert!(error.to_string().contains(WEIGHTS));
         assert_eq!((case.listed(), case.partials().len()), (0, 0));
         case.whole();
@@ -248,22 +189,10 @@ fn a_tampered_partial_is_found_out() {
 
 #[test]
 fn names_that_leave_the_folder_are_refused() {
-    for bad in [
-        "../x.json",
-        "a/../../x.json",
-        "/etc/x.json",
-        "a\\..\\x.json",
-        "c:x.json",
-        "..",
-        "a//b.json",
-        "",
-    ] {
+    for bad in ["../x.json", "a/../../x.json", "/etc/x.json", "a\\..\\x.json", "c:x.json", "..", "a//b.json", ""] {
         let case = Case::with(&[(WEIGHTS, weights(100)), (bad, vec![0; 3])]);
         let error = case.get().unwrap_err();
-        assert!(
-            matches!(&error, Error::UnsafeName { file, .. } if file == bad),
-            "{bad}: {error}"
-        );
+        assert!(matches!(&error, Error::UnsafeName { file, .. } if file == bad), "{bad}: {error}");
         assert_eq!(fs::read_dir(case.cache.path()).unwrap().count(), 0);
     }
 }
@@ -272,25 +201,13 @@ fn names_that_leave_the_folder_are_refused() {
 fn the_token_stays_with_the_hub() {
     let case = Case::new();
     let elsewhere = FakeHub::serving(&[(WEIGHTS, weights(50_000))]);
-    case.hub.will(
-        WEIGHTS,
-        [Act::Redirect(format!("{}/cdn/{WEIGHTS}", elsewhere.url))],
-    );
-    case.hub.will(
-        "config.json",
-        [Act::Redirect("/moved/config.json".to_owned())],
-    );
+    case.hub.will(WEIGHTS, [Act::Redirect(format!("{}/cdn/{WEIGHTS}", elsewhere.url))]);
+    case.hub.will("config.json", [Act::Redirect("/moved/config.json".to_owned())]);
     case.whole();
     let tokens = |asked: Vec<hub::Asked>| asked.into_iter().map(|a| a.token).collect::<Vec<_>>();
     assert_eq!(tokens(elsewhere.asked(WEIGHTS)), [None]);
-    assert_eq!(
-        tokens(case.hub.asked(WEIGHTS)),
-        [Some("Bearer t-1".to_owned())]
-    );
-    assert_eq!(
-        tokens(case.hub.asked("/moved/config.json")),
-        [Some("Bearer t-1".to_owned())]
-    );
+    assert_eq!(tokens(case.hub.asked(WEIGHTS)), [Some("Bearer t-1".to_owned())]);
+    assert_eq!(tokens(case.hub.asked("/moved/config.json")), [Some("Bearer t-1".to_owned())]);
     assert!(!format!("{:?}", case.reach).contains("t-1"));
 }
 
@@ -298,15 +215,8 @@ fn the_token_stays_with_the_hub() {
 fn redirects_have_an_end() {
     let case = Case::new();
     let round = || Act::Redirect(format!("{}/round/config.json", case.hub.url));
-    case.hub
-        .will("config.json", std::iter::repeat_with(round).take(20));
-    assert!(matches!(
-        case.get(),
-        Err(Error::Redirect {
-            why: "too many redirects",
-            ..
-        })
-    ));
+    case.hub.will("config.json", std::iter::repeat_with(round).take(20));
+    assert!(matches!(case.get(), Err(Error::Redirect { why: "too many redirects", .. })));
     for to in ["ftp://x/y", "file:///etc/passwd", ""] {
         let case = Case::new();
         case.hub.will("config.json", [Act::Redirect(to.to_owned())]);
@@ -319,22 +229,29 @@ fn refusals_say_what_to_do() {
     let case = Case::new();
     case.hub.will("config.json", [Act::Status(401)]);
     assert!(case.get().unwrap_err().to_string().contains("give a token"));
-    let error = case
-        .get_repo("o/absent", &mut |_| ControlFlow::Continue(()))
-        .unwrap_err();
+    let error = case.get_repo("o/absent", &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(matches!(error, Error::NotOnHub { .. }));
-    let nobody = Hub {
-        retries: 0,
-        ..Hub::at("http://127.0.0.1:9")
-    };
-    let error = download(
-        &"o/n".parse().unwrap(),
-        case.cache.path(),
-        &nobody,
-        &mut |_| ControlFlow::Continue(()),
-    )
-    .unwrap_err();
+    let nobody = Hub { retries: 0, ..Hub::at("http://127.0.0.1:9") };
+    let error =
+        download(&"o/n".parse().unwrap(), case.cache.path(), &nobody, &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(matches!(error, Error::Network { .. }), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_says_so_and_can_be_taken_up_again() {
+    let case = Case::new();
+    case.hub.will(WEIGHTS, [Act::Cut(0)]);
+    assert!(case.get().is_err());
+    // a device on which every write fails for want of room
+    let partial = case.partials().remove(0);
+    fs::remove_file(&partial).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
+    let error = case.get().unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(case.listed(), 0);
+    fs::remove_file(&partial).unwrap();
+    case.whole();
 }
 
 #[test]
@@ -347,15 +264,8 @@ fn one_writer_per_file() {
         let first = s.spawn(|| case.get());
         is_here.recv().unwrap();
         let error = case.get().unwrap_err();
-        assert!(
-            matches!(&error, Error::Busy { file } if file == WEIGHTS),
-            "{error}"
-        );
-        assert_eq!(
-            remove_partials(&"o/n".parse().unwrap(), case.cache.path()).unwrap(),
-            0,
-            "not while it is written"
-        );
+        assert!(matches!(&error, Error::Busy { file } if file == WEIGHTS), "{error}");
+        assert_eq!(remove_partials(&"o/n".parse().unwrap(), case.cache.path()).unwrap(), 0, "not while it is written");
         let_go.send(()).unwrap();
         first.join().unwrap().unwrap();
     });
@@ -366,56 +276,27 @@ fn one_writer_per_file() {
 fn cancelled_and_cleared() {
     let case = Case::new();
     let mut stop = |p: &Progress| {
-        if p.file == WEIGHTS && p.file_done_bytes > 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if p.file == WEIGHTS && p.file_done_bytes > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    assert!(matches!(
-        case.get_repo("o/n", &mut stop),
-        Err(Error::Cancelled { .. })
-    ));
+    assert!(matches!(case.get_repo("o/n", &mut stop), Err(Error::Cancelled { .. })));
     assert_eq!((case.listed(), case.partials().len()), (0, 1));
     let repo: Repo = "o/n".parse().unwrap();
     assert_eq!(remove_partials(&repo, case.cache.path()).unwrap(), 1);
     case.whole();
     assert_eq!(remove_partials(&repo, case.cache.path()).unwrap(), 0);
-    assert_eq!(
-        case.hub.asked("config.json").len(),
-        1,
-        "what had arrived whole is kept"
-    );
+    assert_eq!(case.hub.asked("config.json").len(), 1, "what had arrived whole is kept");
 }
 
 #[test]
 fn a_repository_of_gguf_files_is_asked_which() {
-    let gguf = |n: u8| {
-        [
-            &b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..],
-            &[n; 200],
-        ]
-        .concat()
-    };
-    let case = Case::with(&[
-        ("a.gguf", gguf(1)),
-        ("q/b.gguf", gguf(2)),
-        ("README.md", vec![0]),
-    ]);
-    assert!(
-        case.get()
-            .unwrap_err()
-            .to_string()
-            .contains("o/n/a.gguf, o/n/q/b.gguf")
-    );
+    let gguf = |n: u8| [&b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &[n; 200]].concat();
+    let case = Case::with(&[("a.gguf", gguf(1)), ("q/b.gguf", gguf(2)), ("README.md", vec![0])]);
+    assert!(case.get().unwrap_err().to_string().contains("o/n/a.gguf, o/n/q/b.gguf"));
     let quiet = &mut |_: &Progress| ControlFlow::Continue(());
     let path = case.get_repo("o/n/q/b.gguf", quiet).unwrap();
     assert_eq!(fs::read(&path).unwrap(), gguf(2));
     assert!(path.ends_with(Path::new("snapshots/abc/q/b.gguf")));
-    assert!(matches!(
-        case.get_repo("o/n/c.gguf", quiet),
-        Err(Error::NoWeights { .. })
-    ));
+    assert!(matches!(case.get_repo("o/n/c.gguf", quiet), Err(Error::NoWeights { .. })));
     // a second file of the same commit joins the first
     let path = case.get_repo("o/n/a.gguf", quiet).unwrap();
     assert_eq!(fs::read(path).unwrap(), gguf(1));
@@ -430,19 +311,12 @@ fn listings_that_are_not() {
 #[test]
 fn a_name_resolves_through_the_hub_once() {
     let case = Case::new();
-    let config = Config {
-        hub_cache: Some(case.cache.path().to_owned()),
-        hub: Some(case.reach.clone()),
-        ..Config::default()
-    };
+    let config =
+        Config { hub_cache: Some(case.cache.path().to_owned()), hub: Some(case.reach.clone()), ..Config::default() };
     for _ in 0..2 {
         let found = resolve("o/n", &config, &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(found.id, "o/n");
     }
     assert_eq!(case.hub.asked(WEIGHTS).len(), 1);
-    assert_eq!(
-        case.hub.asked("?blobs=true").len(),
-        1,
-        "what is here is not asked for"
-    );
+    assert_eq!(case.hub.asked("?blobs=true").len(), 1, "what is here is not asked for");
 }

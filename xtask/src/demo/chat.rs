@@ -1,0 +1,53 @@
+//! One request to the server over a plain socket: enough HTTP for our own server on loopback, and no more.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::shell::{Done, Failed};
+
+/// How long a small answer may take on a slow machine.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// The longest answer that is read.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
+/// The id of the first model that the server lists.
+pub(super) fn first_model(port: u16) -> Done<String> {
+    let answer = request(port, "GET", "/v1/models", "")?;
+    let id = answer["data"][0]["id"].as_str();
+    id.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server lists no model: {answer}")))
+}
+
+/// Asks one question and answers with what the model said.
+pub(super) fn ask(port: u16, model: &str, question: &str) -> Done<String> {
+    let body = json!({"model": model, "max_tokens": 64, "temperature": 0, "messages": [{"role": "user", "content": question}]});
+    let answer = request(port, "POST", "/v1/chat/completions", &body.to_string())?;
+    let said = answer["choices"][0]["message"]["content"].as_str().filter(|s| !s.trim().is_empty());
+    said.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server did not answer with text: {answer}")))
+}
+
+fn request(port: u16, method: &str, path: &str, body: &str) -> Done<Value> {
+    let failed = |e: std::io::Error| Failed::new(format!("{method} {path}: {e}"));
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+    // 1.0: the answer ends where the connection does, and is not cut into chunks
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(failed)?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer).map_err(failed)?;
+    parse(&answer)
+        .ok_or_else(|| Failed::new(format!("{method} {path}: {}", answer.lines().next().unwrap_or("no answer"))))
+}
+
+/// The JSON body of a successful answer.
+pub(super) fn parse(answer: &str) -> Option<Value> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?;
+    (status == "200").then(|| serde_json::from_str(body).ok())?
+}

@@ -1,0 +1,38 @@
+//! `dist`: the release binary, and a dry run of publishing every public crate.
+
+use crate::shell::{self, Done, Flags};
+use crate::tidy::layers::LAYERS;
+
+/// `cargo xtask dist`.
+pub(crate) fn run(args: &[String]) -> Done {
+    let mut flags = Flags::new(args);
+    // cargo refuses to package what is not committed; while working that is a nuisance
+    let dirty = flags.switch("--allow-dirty");
+    flags.end()?;
+
+    println!("== release binaries");
+    shell::run(&mut shell::cargo(["build", "--release", "--locked", "--package", "omlx-server"]))?;
+
+    let packages = public()?;
+    println!("== publish, dry run: {}", packages.join(", "));
+    // all at once: cargo then lets each crate see its unpublished siblings through a registry of its own making,
+    // and builds every one from its packaged files alone
+    let mut command = shell::cargo(["publish", "--dry-run", "--locked"]);
+    command.args(packages.iter().flat_map(|p| ["--package", p]));
+    if dirty {
+        command.arg("--allow-dirty");
+    }
+    shell::run(&mut command)
+}
+
+/// The crates that are published, lowest layer first.
+fn public() -> Done<Vec<String>> {
+    let metadata = shell::metadata()?;
+    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+    // `publish = false` is an empty list of registries
+    let is_public = |p: &serde_json::Value| !p["publish"].as_array().is_some_and(Vec::is_empty);
+    let mut names: Vec<String> =
+        packages.iter().filter(|p| is_public(p)).filter_map(|p| p["name"].as_str().map(str::to_owned)).collect();
+    names.sort_by_key(|name| LAYERS.iter().position(|room| room.name == name).unwrap_or(LAYERS.len()));
+    Ok(names)
+}

