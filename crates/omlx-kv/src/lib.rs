@@ -1,2 +1,19 @@
-//! A paged KV cache for candle: layout, ragged batch, sliding windows.
 #![doc = include_str!("../README.md")]
+//!
+//! Who holds which block is decided in omlx-blocks; this crate holds the tensors that the block ids point into. candle tensors
+//! can be written behind `&`, so the compiler does not help: only [`LayerKv::write`] writes pools.
+
+mod batch;
+mod cache;
+mod codec;
+mod error;
+mod layout;
+mod solo;
+
+pub use batch::{Batch, BatchRow};
+pub use cache::{KvCache, LayerKv};
+pub use codec::Codec;
+pub use error::{Error, Result};
+pub use layout::{KvGroup, KvLayout};
+pub use omlx_ops::{Attend, Reach, RowView};
+pub use solo::Solo;

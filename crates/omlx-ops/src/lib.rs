@@ -1,2 +1,30 @@
-//! Tensor operations candle lacks, on CPU, CUDA and Metal.
 #![doc = include_str!("../README.md")]
+//!
+//! Every op exists twice: `reference`, made of plain candle operations, which runs on every device and never goes away, and a
+//! fast version per device that is tested against it. Activations are f32 `[T, ..]` with one token per row; a row's result
+//! never depends on the other rows of the call, bit for bit on the CPU.
+
+mod act;
+mod attention;
+mod device;
+mod dispatch;
+mod error;
+mod host;
+mod linear;
+mod norm;
+mod rope;
+mod simd;
+mod slots;
+mod threads;
+
+pub use act::{Act, gated};
+pub use attention::{Attend, Pool, RowView, attention};
+pub use device::device_by_name;
+pub use dispatch::{Kernels, kernels, set_kernels};
+pub use error::{Error, Result};
+pub use linear::{Linear, Packed, PackedParts};
+pub use norm::{add_rms_norm, rms_norm};
+pub use omlx_blocks::Reach;
+pub use rope::{Rope, RopeScaling, RopeSpec, RopeTable, apply_rope};
+pub use slots::write_slots;
+pub use threads::{set_threads, threads};

@@ -1,0 +1,160 @@
+//! The fast version against the reference: ragged rows, windows, block sizes, types, sinks, caps; and bit-equality in company.
+
+use candle_core::{DType, Device, Tensor};
+
+use super::*;
+use crate::simd::Isa;
+
+/// A pool with blocks handed out in a scattered order, and rows given as (tokens in the step, context length).
+struct Case {
+    heads: (usize, usize),
+    dim: usize,
+    block: usize,
+    reach: Reach,
+    dtype: DType,
+    softcap: Option<f32>,
+    sinks: bool,
+    rows: Vec<(usize, usize)>,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            heads: (4, 2),
+            dim: 32,
+            block: 4,
+            reach: Reach::All,
+            dtype: DType::F32,
+            softcap: None,
+            sinks: false,
+            rows: vec![(1, 9), (5, 5), (3, 130), (70, 200)],
+        }
+    }
+}
+
+impl Case {
+    /// Rows as a windowed ledger would hand them out: blocks wholly behind the first token's reach are forgotten.
+    fn view(&self, rows: &[(usize, usize)]) -> RowView {
+        let mut view = RowView { starts: vec![0], ..RowView::default() };
+        let mut tables = Vec::new();
+        let mut next = 0u32;
+        for (tokens, context) in rows {
+            let blocks = context.div_ceil(self.block);
+            let first = self.reach.first_visible(context - tokens) / self.block;
+            let ids: Vec<u32> = (0..blocks).map(|i| (next + i as u32) * 7 % 211).collect();
+            next += blocks as u32;
+            for pos in context - tokens..*context {
+                view.slots.push(ids[pos / self.block] * self.block as u32 + (pos % self.block) as u32);
+            }
+            view.starts.push(view.slots.len() as u32);
+            view.lens.push(*context as u32);
+            view.first.push(first as u32);
+            tables.push(ids[first..].to_vec());
+        }
+        view.width = tables.iter().map(Vec::len).max().unwrap();
+        view.tables = tables.into_iter().flat_map(|mut t| {
+            t.resize(view.width, 0);
+            t
+        }).collect();
+        view
+    }
+
+    fn how(&self) -> Attend {
+        let sinks = self.sinks.then(|| Tensor::randn(0f32, 1.0, self.heads.0, &Device::Cpu).unwrap());
+        Attend { scale: 1.0 / (self.dim as f32).sqrt(), reach: self.reach, softcap: self.softcap, sinks }
+    }
+
+    fn check(&self) {
+        let shape = (211 * self.block, self.heads.1, self.dim);
+        let pool = || Tensor::randn(0f32, 1.0, shape, &Device::Cpu).unwrap().to_dtype(self.dtype).unwrap();
+        let (k, v) = (pool(), pool());
+        let pool = Pool { k: &k, v: &v, block: self.block };
+        let view = self.view(&self.rows);
+        let q = Tensor::randn(0f32, 1.0, (view.tokens(), self.heads.0, self.dim), &Device::Cpu).unwrap();
+        let how = self.how();
+        let slow = reference::attention(&q, pool, &view, &how).unwrap();
+        for isa in Isa::available() {
+            let fast = cpu::attention_with(isa, &q, pool, &view, &how).unwrap();
+            let diff = (&fast - &slow).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+            // seen to fail: window one longer; key head h % Hkv; tile's first key skipped
+            assert!(diff < 3e-6, "{isa:?}: {diff}");
+            self.check_alone(isa, &q, pool, &how, &fast);
+        }
+    }
+
+    /// Each row alone, and cut into two chunks, gives the same bits.
+    fn check_alone(&self, isa: Isa, q: &Tensor, pool: Pool<'_>, how: &Attend, together: &Tensor) {
+        let full = self.view(&self.rows);
+        for (row, (tokens, context)) in self.rows.iter().enumerate() {
+            let from = full.starts[row] as usize;
+            for cut in [0, tokens / 2] {
+                for (a, b) in [(0, cut), (cut, *tokens)] {
+                    if a == b {
+                        continue;
+                    }
+                    let mut view = full.clone();
+                    view.starts = vec![0, (b - a) as u32];
+                    view.lens = vec![(context - tokens + b) as u32];
+                    view.first = vec![full.first[row]];
+                    view.tables = full.tables[row * full.width..][..full.width].to_vec();
+                    view.slots = full.slots[from + a..from + b].to_vec();
+                    let q = q.narrow(0, from + a, b - a).unwrap();
+                    let alone = cpu::attention_with(isa, &q, pool, &view, how).unwrap();
+                    let expected = together.narrow(0, from + a, b - a).unwrap();
+                    let bits = |t: &Tensor| -> Vec<u32> {
+                        t.flatten_all().unwrap().to_vec1::<f32>().unwrap().iter().map(|x| x.to_bits()).collect()
+                    };
+                    assert!(bits(&alone) == bits(&expected), "{isa:?}: row {row}, tokens {a}..{b}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn plain() {
+    Case::default().check();
+}
+#[test]
+fn windows() {
+    for window in [1, 2, 3, 4, 5, 11, 63, 64, 65, 128] {
+        Case { reach: Reach::Last(window), ..Case::default() }.check();
+    }
+}
+#[test]
+fn block_sizes() {
+    for block in [1, 3, 16, 64] {
+        Case { block, ..Case::default() }.check();
+    }
+}
+#[test]
+fn head_layouts_and_sizes() {
+    for (heads, dim) in [((1, 1), 16), ((9, 3), 64), ((4, 1), 256), ((2, 2), 20), ((3, 1), 7)] {
+        Case { heads, dim, ..Case::default() }.check();
+    }
+}
+#[test]
+fn half_precision_pools() {
+    for dtype in [DType::F16, DType::BF16] {
+        Case { dtype, ..Case::default() }.check();
+    }
+}
+#[test]
+fn sinks_and_softcap() {
+    Case { sinks: true, ..Case::default() }.check();
+    Case { softcap: Some(2.0), reach: Reach::Last(9), ..Case::default() }.check();
+}
+#[test]
+fn decode_of_one_row_splits_heads() {
+    Case { heads: (4, 1), rows: vec![(1, 777)], ..Case::default() }.check();
+}
+
+#[test]
+fn mismatched_shapes_are_refused() {
+    let case = Case::default();
+    let view = case.view(&case.rows);
+    let pool = Tensor::zeros((8, 2, 32), DType::F32, &Device::Cpu).unwrap();
+    let pool = Pool { k: &pool, v: &pool, block: 4 };
+    let q = Tensor::zeros((view.tokens() + 1, 4, 32), DType::F32, &Device::Cpu).unwrap();
+    assert!(matches!(attention(&q, pool, &view, &case.how()), Err(Error::Shape { .. })));
+}

@@ -1,0 +1,192 @@
+//! Sixteen f32 lanes, whatever the processor calls them.
+//!
+//! Kernels are written once against [`Simd`] and compiled for each instruction set behind a run-time check. Every
+//! implementation has sixteen lanes and uses fused multiply-add, so the order of additions is the same everywhere.
+
+use half::{bf16, f16};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+
+/// Lanes of a vector.
+pub(crate) const LANES: usize = 16;
+
+/// One instruction set. All functions are unsafe: the caller makes sure that the set exists and that sixteen elements can be
+/// read (for nibbles: sixteen bytes).
+pub(crate) trait Simd {
+    type V: Copy;
+    /// The matmul tile that fits the registers: rows of x by rows of w.
+    const TILE: Tile;
+
+    unsafe fn splat(x: f32) -> Self::V;
+    unsafe fn load(at: *const f32) -> Self::V;
+    unsafe fn load_bf16(at: *const bf16) -> Self::V;
+    unsafe fn load_f16(at: *const f16) -> Self::V;
+    unsafe fn load_u8(at: *const u8) -> Self::V;
+    /// The low (or high) half of each of sixteen bytes.
+    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V;
+    unsafe fn store(at: *mut f32, v: Self::V);
+    /// `a * b + c` with one rounding.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// All lanes added, in one fixed order.
+    unsafe fn sum(v: Self::V) -> f32;
+}
+
+/// A register tile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tile {
+    /// 4 x 6 accumulators: thirty-two wide registers.
+    Wide,
+    /// 2 x 2 accumulators of two registers each.
+    Narrow,
+}
+
+/// Which instruction set kernels use here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isa {
+    Avx512,
+    Avx2,
+    Portable,
+}
+
+impl Isa {
+    /// The best one this processor has; asked once.
+    pub(crate) fn best() -> Self {
+        static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *BEST.get_or_init(|| Self::available()[0])
+    }
+
+    /// All this processor has, best first.
+    pub(crate) fn available() -> Vec<Self> {
+        let mut sets = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+            {
+                sets.push(Self::Avx512);
+            }
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+            {
+                sets.push(Self::Avx2);
+            }
+        }
+        sets.push(Self::Portable);
+        sets
+    }
+}
+
+/// Plain arrays; the compiler turns them into what the target always has (NEON on aarch64).
+pub(crate) struct Portable;
+
+impl Simd for Portable {
+    type V = [f32; LANES];
+    const TILE: Tile = Tile::Narrow;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load(at: *const f32) -> Self::V {
+        // SAFETY: sixteen elements are readable, says the caller; likewise below.
+        std::array::from_fn(|i| unsafe { at.add(i).read() })
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(at: *const bf16) -> Self::V {
+        // SAFETY: as above.
+        std::array::from_fn(|i| unsafe { at.add(i).read() }.to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_f16(at: *const f16) -> Self::V {
+        // SAFETY: as above.
+        std::array::from_fn(|i| unsafe { at.add(i).read() }.to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_u8(at: *const u8) -> Self::V {
+        // SAFETY: as above.
+        std::array::from_fn(|i| f32::from(unsafe { at.add(i).read() }))
+    }
+    #[inline(always)]
+    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V {
+        // SAFETY: as above.
+        std::array::from_fn(|i| {
+            let byte = unsafe { at.add(i).read() };
+            f32::from(if high { byte >> 4 } else { byte & 15 })
+        })
+    }
+    #[inline(always)]
+    unsafe fn store(at: *mut f32, v: Self::V) {
+        for (i, x) in v.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { at.add(i).write(*x) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i].max(b[i]))
+    }
+    #[inline(always)]
+    unsafe fn sum(v: Self::V) -> f32 {
+        let mut v = v;
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                v[i] += v[i + half];
+            }
+        }
+        v[0]
+    }
+}
+
+/// Calls `$kernel::<S>($args)` for the instruction set `$isa`, inside a function compiled for it.
+///
+/// `$kernel` must be `#[inline(always)]`, so that its body is compiled with the set's features.
+macro_rules! for_isa {
+    ($isa:expr, $kernel:ident :: <$($g:ident : $bound:path),*> ($($arg:ident : $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+        unsafe fn avx512<$($g: $bound),*>($($arg: $ty),*) {
+            // SAFETY: passed on to the caller.
+            unsafe { $kernel::<$crate::simd::x86::Avx512, $($g),*>($($arg),*) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        unsafe fn avx2<$($g: $bound),*>($($arg: $ty),*) {
+            // SAFETY: passed on to the caller.
+            unsafe { $kernel::<$crate::simd::x86::Avx2, $($g),*>($($arg),*) }
+        }
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Isa` values are only made for sets that the processor has.
+            $crate::simd::Isa::Avx512 => unsafe { avx512::<$($g),*>($($arg),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            $crate::simd::Isa::Avx2 => unsafe { avx2::<$($g),*>($($arg),*) },
+            // SAFETY: needs no features.
+            _ => unsafe { $kernel::<$crate::simd::Portable, $($g),*>($($arg),*) },
+        }
+    }};
+}
+pub(crate) use for_isa;
+
+#[cfg(test)]
+mod tests;

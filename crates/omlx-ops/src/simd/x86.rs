@@ -1,0 +1,167 @@
+//! AVX-512 and AVX2 behind the sixteen-lane trait.
+
+use std::arch::x86_64::*;
+
+use half::{bf16, f16};
+
+use super::{Simd, Tile};
+
+/// AVX-512 F, BW, VL, DQ: one register is one vector.
+pub(crate) struct Avx512;
+
+impl Simd for Avx512 {
+    type V = __m512;
+    const TILE: Tile = Tile::Wide;
+
+    // SAFETY (all functions of both impls): the features exist and sixteen elements are readable; the callers' promise.
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> __m512 {
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(at: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(at) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(at: *const bf16) -> __m512 {
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(at.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(at: *const f16) -> __m512 {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(at.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(at: *const u8) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_nibbles(at: *const u8, high: bool) -> __m512 {
+        unsafe {
+            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()));
+            let codes =
+                if high { _mm512_srli_epi32::<4>(bytes) } else { _mm512_and_si512(bytes, _mm512_set1_epi32(15)) };
+            _mm512_cvtepi32_ps(codes)
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(at: *mut f32, v: __m512) {
+        unsafe { _mm512_storeu_ps(at, v) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sum(v: __m512) -> f32 {
+        unsafe {
+            let low = _mm512_castps512_ps256(v);
+            let high = _mm512_extractf32x8_ps::<1>(v);
+            sum8(_mm256_add_ps(low, high))
+        }
+    }
+}
+
+/// AVX2 with FMA and F16C: two registers make one vector.
+pub(crate) struct Avx2;
+
+impl Simd for Avx2 {
+    type V = (__m256, __m256);
+    const TILE: Tile = Tile::Narrow;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { (_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load(at: *const f32) -> Self::V {
+        unsafe { (_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(at: *const bf16) -> Self::V {
+        unsafe {
+            let widen = |at: *const bf16| {
+                let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+            };
+            (widen(at), widen(at.add(8)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(at: *const f16) -> Self::V {
+        unsafe {
+            let widen = |at: *const f16| _mm256_cvtph_ps(_mm_loadu_si128(at.cast()));
+            (widen(at), widen(at.add(8)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(at: *const u8) -> Self::V {
+        unsafe {
+            let widen = |at: *const u8| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast())));
+            (widen(at), widen(at.add(8)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V {
+        unsafe {
+            let half = |at: *const u8| {
+                let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()));
+                let codes =
+                    if high { _mm256_srli_epi32::<4>(bytes) } else { _mm256_and_si256(bytes, _mm256_set1_epi32(15)) };
+                _mm256_cvtepi32_ps(codes)
+            };
+            (half(at), half(at.add(8)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(at: *mut f32, v: Self::V) {
+        unsafe {
+            _mm256_storeu_ps(at, v.0);
+            _mm256_storeu_ps(at.add(8), v.1);
+        }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    unsafe fn sum(v: Self::V) -> f32 {
+        unsafe { sum8(_mm256_add_ps(v.0, v.1)) }
+    }
+}
+
+#[inline(always)]
+unsafe fn sum8(v: __m256) -> f32 {
+    // SAFETY: AVX exists wherever the callers run.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
