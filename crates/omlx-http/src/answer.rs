@@ -17,10 +17,7 @@ use omlx_text::{Piece, Session, TextModel};
 #[derive(Debug)]
 pub(crate) enum Part {
     /// Text that is certain, perhaps none, and the log-probabilities of the token that was drawn for it.
-    Text {
-        text: String,
-        scored: Option<Scored>,
-    },
+    Text { text: String, scored: Option<Scored> },
     /// The end. Nothing follows.
     End { why: Finish, usage: Usage },
 }
@@ -51,12 +48,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The answer that comes through `ticket`, cut at the first of `stops`.
-    pub(crate) fn new(
-        ticket: Ticket,
-        text: &Arc<TextModel>,
-        stops: &[String],
-        prompt_tokens: usize,
-    ) -> Self {
+    pub(crate) fn new(ticket: Ticket, text: &Arc<TextModel>, stops: &[String], prompt_tokens: usize) -> Self {
         Answer {
             ticket: Some(ticket),
             session: text.session(stops),
@@ -70,11 +62,7 @@ impl Answer {
 
     /// The answer of no tokens that `max_tokens: 0` asks for; no engine is troubled.
     pub(crate) fn empty(text: &Arc<TextModel>, prompt_tokens: usize) -> Self {
-        let usage = Usage {
-            prompt: prompt_tokens,
-            cached: 0,
-            completion: 0,
-        };
+        let usage = Usage { prompt: prompt_tokens, cached: 0, completion: 0 };
         Answer {
             ticket: None,
             session: text.session(&[]),
@@ -82,10 +70,7 @@ impl Answer {
             prompt_tokens,
             tokens: 0,
             chars: 0,
-            ready: VecDeque::from([Ok(Part::End {
-                why: Finish::Length,
-                usage,
-            })]),
+            ready: VecDeque::from([Ok(Part::End { why: Finish::Length, usage })]),
         }
     }
 
@@ -110,11 +95,7 @@ impl Answer {
             Event::Done { why, usage } => {
                 let Piece { text, stopped } = self.session.finish();
                 self.say(text, None);
-                self.end(
-                    if stopped { Finish::Stop } else { why },
-                    usage.cached,
-                    usage.completion,
-                );
+                self.end(if stopped { Finish::Stop } else { why }, usage.cached, usage.completion);
             }
             Event::Failed(fault) => {
                 self.ticket = None;
@@ -132,11 +113,7 @@ impl Answer {
     fn end(&mut self, why: Finish, cached: usize, completion: usize) {
         // Dropping the ticket cancels what the engine would still do after a stop string.
         self.ticket = None;
-        let usage = Usage {
-            prompt: self.prompt_tokens,
-            cached,
-            completion,
-        };
+        let usage = Usage { prompt: self.prompt_tokens, cached, completion };
         self.ready.push_back(Ok(Part::End { why, usage }));
     }
 
@@ -147,17 +124,8 @@ impl Answer {
             // A character belongs to the token that holds its first byte.
             self.chars += bytes.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
         }
-        let top = logprobs
-            .top
-            .iter()
-            .map(|(id, logprob)| (self.text.token_bytes(*id), *logprob))
-            .collect();
-        Scored {
-            bytes,
-            logprob: logprobs.chosen,
-            offset,
-            top,
-        }
+        let top = logprobs.top.iter().map(|(id, logprob)| (self.text.token_bytes(*id), *logprob)).collect();
+        Scored { bytes, logprob: logprobs.chosen, offset, top }
     }
 }
 

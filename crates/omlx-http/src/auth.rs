@@ -15,11 +15,7 @@ use crate::error::Error;
 use crate::router::App;
 
 /// Lets a request through, or answers 401 or 403 in its place.
-pub(crate) async fn guard(
-    State(app): State<App>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Error> {
+pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Result<Response, Error> {
     admit(&app.config, request.headers())?;
     Ok(next.run(request).await)
 }
@@ -27,11 +23,7 @@ pub(crate) async fn guard(
 fn admit(config: &Config, headers: &HeaderMap) -> Result<(), Error> {
     if let Some(key) = &config.api_key {
         let sent = offered(headers);
-        return if sent
-            .into_iter()
-            .flatten()
-            .any(|sent| same(sent, key.as_bytes()))
-        {
+        return if sent.into_iter().flatten().any(|sent| same(sent, key.as_bytes())) {
             Ok(())
         } else {
             Err(Error::Key)
@@ -40,15 +32,8 @@ fn admit(config: &Config, headers: &HeaderMap) -> Result<(), Error> {
     let Some(hosts) = &config.hosts else {
         return Ok(());
     };
-    let name = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .map_or("", without_port);
-    if hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
-        Ok(())
-    } else {
-        Err(Error::Host)
-    }
+    let name = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map_or("", without_port);
+    if hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) { Ok(()) } else { Err(Error::Host) }
 }
 
 /// The keys a request shows: bearer token and `x-api-key`.
@@ -57,10 +42,7 @@ fn offered(headers: &HeaderMap) -> [Option<&[u8]>; 2] {
         let (scheme, token) = value.as_bytes().split_at_checked(7)?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
     });
-    [
-        bearer,
-        headers.get("x-api-key").map(|value| value.as_bytes()),
-    ]
+    [bearer, headers.get("x-api-key").map(|value| value.as_bytes())]
 }
 
 /// Compares without an early way out, so that the time taken says nothing about how much of a guess was right.
@@ -77,8 +59,7 @@ fn same(sent: &[u8], key: &[u8]) -> bool {
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))
-            if port.bytes().all(|byte| byte.is_ascii_digit())
-                && (!name.contains(':') || name.ends_with(']')) =>
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) =>
         {
             name
         }

@@ -22,46 +22,27 @@ impl FromRequest<App> for Body {
         if !is_json(request.headers()) {
             return Err(Error::ContentType);
         }
-        let bytes = Bytes::from_request(request, app)
-            .await
-            .map_err(|rejection| match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge {
-                    limit: app.config.body_bytes,
-                },
-                _ => Error::BodyLost,
-            })?;
+        let bytes = Bytes::from_request(request, app).await.map_err(|rejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: app.config.body_bytes },
+            _ => Error::BodyLost,
+        })?;
         let value: Value = serde_json::from_slice(&bytes).map_err(Error::NotJson)?;
-        if value.is_object() {
-            Ok(Body(value))
-        } else {
-            Err(Error::NotAnObject)
-        }
+        if value.is_object() { Ok(Body(value)) } else { Err(Error::NotAnObject) }
     }
 }
 
 impl Body {
     /// The fields that `T` knows; others are left alone. An error names the field.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_path_to_error::deserialize(&self.0).map_err(|error| Error::Field {
-            param: error.path().to_string(),
-            source: error.into_inner(),
-        })
+        serde_path_to_error::deserialize(&self.0)
+            .map_err(|error| Error::Field { param: error.path().to_string(), source: error.into_inner() })
     }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(given)) = headers
-        .get(header::CONTENT_TYPE)
-        .map(|value| value.to_str())
-    else {
+    let Some(Ok(given)) = headers.get(header::CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
     };
-    let essence = given
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    essence == "application/json"
-        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }

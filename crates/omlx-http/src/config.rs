@@ -15,7 +15,7 @@ pub struct Config {
     pub hosts: Option<Vec<String>>,
     /// Largest request body.
     pub body_bytes: usize,
-    /// How long a stream may be silent before a comment is sent, so that proxies keep it open; `None` sends none.
+    /// How long a stream may be silent before a comment is sent, so that proxies keep it open; `None` and zero send none.
     pub keep_alive: Option<Duration>,
     /// Most answers that one request may ask for: prompts times `n`.
     pub answers: usize,

@@ -1,7 +1,8 @@
-//! Everything a request can be told instead of an answer, in OpenAI's shape; the one file where status codes are decided.
+//! Everything a request can be told instead of an answer, in OpenAI's shape.
 //!
-//! `param` names the field at fault and `code` lets a program react without reading the text: a context overflow
-//! (`context_length_exceeded`) must never look like a lack of memory, or agents delete their history.
+//! This is the one file where status codes are decided. `param` names the field at fault and `code` lets a program react
+//! without reading the text: a context overflow (`context_length_exceeded`) must never look like a lack of memory, or
+//! agents delete their history.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -17,17 +18,13 @@ const RETRY_SECONDS: u64 = 1;
 
 #[derive(Debug, Error)]
 pub(crate) enum Error {
-    #[error(
-        "the API key is missing or wrong; send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
-    )]
+    #[error("the API key is missing or wrong; send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Key,
     #[error(
         "this server does not answer to the Host name of this request; use the name it was started with, or set a key"
     )]
     Host,
-    #[error(
-        "no such route; see GET /v1/models, POST /v1/chat/completions and POST /v1/completions"
-    )]
+    #[error("no such route; see GET /v1/models, POST /v1/chat/completions and POST /v1/completions")]
     Route,
     #[error("this route does not take this method")]
     Method,
@@ -42,40 +39,23 @@ pub(crate) enum Error {
     #[error("the body has to be a JSON object")]
     NotAnObject,
     #[error("`{param}`: {source}")]
-    Field {
-        param: String,
-        source: serde_json::Error,
-    },
+    Field { param: String, source: serde_json::Error },
     #[error("`{0}` is missing")]
     Missing(&'static str),
     #[error("`{param}` has to be {expected}, found {found}")]
-    Range {
-        param: String,
-        expected: String,
-        found: String,
-    },
+    Range { param: String, expected: String, found: String },
     #[error("`{param}` is not supported yet: {way_out}")]
-    Unsupported {
-        param: &'static str,
-        way_out: &'static str,
-    },
-    #[error("the model `{name}` does not exist; models here: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    Unsupported { param: &'static str, way_out: &'static str },
+    #[error("the model `{name}` does not exist; {}", listed(known))]
     UnknownModel { name: String, known: Vec<String> },
     #[error("the model `{name}` cannot be opened: {source}")]
     Open { name: String, source: OpenError },
     #[error("{source}")]
-    Text {
-        param: &'static str,
-        source: omlx_text::Error,
-    },
+    Text { param: &'static str, source: omlx_text::Error },
     #[error(
         "this model's context is {context} tokens and the prompt has {tokens}, which leaves no room for an answer; shorten the prompt"
     )]
-    TooLong {
-        param: &'static str,
-        tokens: usize,
-        context: usize,
-    },
+    TooLong { param: &'static str, tokens: usize, context: usize },
     #[error(transparent)]
     Busy(Busy),
     #[error(transparent)]
@@ -167,19 +147,16 @@ impl Error {
 
     /// The body, also for an error that comes when a stream has already begun.
     pub(crate) fn envelope(&self) -> Envelope {
-        let kind = if self.status().is_server_error() {
-            "server_error"
-        } else {
-            "invalid_request_error"
-        };
-        Envelope {
-            error: Shape {
-                message: self.to_string(),
-                kind,
-                param: self.param(),
-                code: self.code(),
-            },
-        }
+        let kind = if self.status().is_server_error() { "server_error" } else { "invalid_request_error" };
+        Envelope { error: Shape { message: self.to_string(), kind, param: self.param(), code: self.code() } }
+    }
+}
+
+fn listed(models: &[String]) -> String {
+    if models.is_empty() {
+        "there are no models here".to_owned()
+    } else {
+        format!("models here: {}", models.join(", "))
     }
 }
 
@@ -190,9 +167,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<&'static str>) {
         // Memory, not the request: another code, so that no client shortens its history because of it.
         Refusal::NeverFits { .. } => (StatusCode::INSUFFICIENT_STORAGE, Some("no_memory")),
         Refusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("server_busy")),
-        Refusal::Empty | Refusal::UnknownToken { .. } => {
-            (StatusCode::BAD_REQUEST, Some("invalid_value"))
-        }
+        Refusal::Empty | Refusal::UnknownToken { .. } => (StatusCode::BAD_REQUEST, Some("invalid_value")),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some("engine_failed")),
     }
 }
@@ -205,14 +180,10 @@ impl IntoResponse for Error {
         }
         let mut response = (status, Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
         }
         if status == StatusCode::UNAUTHORIZED {
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -49,17 +49,7 @@ pub(crate) async fn health(State(app): State<App>) -> Response {
         })
         .collect();
     let healthy = models.iter().all(|model| model.alive);
-    let (status, word) = if healthy {
-        (StatusCode::OK, "ok")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "engine stopped")
-    };
-    (
-        status,
-        Json(Report {
-            status: word,
-            models,
-        }),
-    )
-        .into_response()
+    let (status, word) =
+        if healthy { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "engine stopped") };
+    (status, Json(Report { status: word, models })).into_response()
 }

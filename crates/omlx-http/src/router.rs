@@ -23,11 +23,10 @@ pub(crate) struct App {
 
 /// All routes of the API over the models of `catalog`.
 pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
+    // A heartbeat every 0 seconds would be a flood.
+    let config = Config { keep_alive: config.keep_alive.filter(|interval| !interval.is_zero()), ..config };
     let limit = DefaultBodyLimit::max(config.body_bytes);
-    let app = App {
-        catalog,
-        config: Arc::new(config),
-    };
+    let app = App { catalog, config: Arc::new(config) };
     let guarded = Router::new()
         .route("/v1/models", get(models::list))
         // A wildcard, so that `owner/name` works with its slash written plainly and encoded.

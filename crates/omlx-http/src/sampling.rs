@@ -28,55 +28,23 @@ pub struct Settings {
 }
 
 /// The values in force, and the most new tokens if anybody said. Bias and seed are the request's own and stay unset.
-pub(crate) fn resolve(
-    request: &Settings,
-    owner: &Settings,
-    author: &SamplingDefaults,
-) -> (Sampling, Option<usize>) {
-    let author_temperature = if author.do_sample == Some(false) {
-        Some(0.0)
-    } else {
-        author.temperature
-    };
+pub(crate) fn resolve(request: &Settings, owner: &Settings, author: &SamplingDefaults) -> (Sampling, Option<usize>) {
+    let author_temperature = if author.do_sample == Some(false) { Some(0.0) } else { author.temperature };
     let sampling = Sampling {
-        temperature: request
-            .temperature
-            .or(owner.temperature)
-            .or(author_temperature)
-            .unwrap_or(1.0),
+        temperature: request.temperature.or(owner.temperature).or(author_temperature).unwrap_or(1.0),
         top_k: request.top_k.or(owner.top_k).or(author.top_k).unwrap_or(0),
-        top_p: request
-            .top_p
-            .or(owner.top_p)
-            .or(author.top_p)
-            .unwrap_or(1.0),
-        min_p: request
-            .min_p
-            .or(owner.min_p)
-            .or(author.min_p)
-            .unwrap_or(0.0),
+        top_p: request.top_p.or(owner.top_p).or(author.top_p).unwrap_or(1.0),
+        min_p: request.min_p.or(owner.min_p).or(author.min_p).unwrap_or(0.0),
         repetition_penalty: request
             .repetition_penalty
             .or(owner.repetition_penalty)
             .or(author.repetition_penalty)
             .unwrap_or(1.0),
-        presence_penalty: request
-            .presence_penalty
-            .or(owner.presence_penalty)
-            .unwrap_or(0.0),
-        frequency_penalty: request
-            .frequency_penalty
-            .or(owner.frequency_penalty)
-            .unwrap_or(0.0),
+        presence_penalty: request.presence_penalty.or(owner.presence_penalty).unwrap_or(0.0),
+        frequency_penalty: request.frequency_penalty.or(owner.frequency_penalty).unwrap_or(0.0),
         ..Sampling::default()
     };
-    (
-        sampling,
-        request
-            .max_tokens
-            .or(owner.max_tokens)
-            .or(author.max_new_tokens),
-    )
+    (sampling, request.max_tokens.or(owner.max_tokens).or(author.max_new_tokens))
 }
 
 #[cfg(test)]

@@ -12,21 +12,13 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 /// A response that sends each string as one event. Dropping its body drops `lines`.
-pub(crate) fn respond(
-    lines: impl Stream<Item = String> + Send + 'static,
-    keep_alive: Option<Duration>,
-) -> Response {
+pub(crate) fn respond(lines: impl Stream<Item = String> + Send + 'static, keep_alive: Option<Duration>) -> Response {
     let sse = Sse::new(lines.map(|line| Ok::<_, Infallible>(Event::default().data(line))));
     let mut response = match keep_alive {
-        Some(interval) => sse
-            .keep_alive(KeepAlive::new().interval(interval).text("keep-alive"))
-            .into_response(),
+        Some(interval) => sse.keep_alive(KeepAlive::new().interval(interval).text("keep-alive")).into_response(),
         None => sse.into_response(),
     };
     // nginx and its kin collect a response before they pass it on unless told not to.
-    response.headers_mut().insert(
-        HeaderName::from_static("x-accel-buffering"),
-        HeaderValue::from_static("no"),
-    );
+    response.headers_mut().insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }

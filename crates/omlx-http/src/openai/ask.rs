@@ -1,6 +1,7 @@
 //! The parameters that both routes share, checked: after this nothing is out of range and nothing asks again.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use super::wire::{Common, OneOrMore, Seed};
 use crate::error::Error;
@@ -34,10 +35,7 @@ pub(super) struct Ask {
 
 impl Ask {
     pub(super) fn check(common: Common) -> Result<Self, Error> {
-        if common
-            .response_format
-            .is_some_and(|format| format.kind != "text")
-        {
+        if common.response_format.is_some_and(|format| format.kind != "text") {
             return Err(Error::Unsupported {
                 param: "response_format",
                 way_out: "use {\"type\": \"text\"} or leave it out",
@@ -58,15 +56,9 @@ impl Ask {
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         };
         Ok(Ask {
-            model: common
-                .model
-                .filter(|model| !model.is_empty())
-                .ok_or(Error::Missing("model"))?,
+            model: common.model.filter(|model| !model.is_empty()).ok_or(Error::Missing("model"))?,
             stream: common.stream.unwrap_or(false),
-            usage: common
-                .stream_options
-                .and_then(|options| options.include_usage)
-                .unwrap_or(false),
+            usage: common.stream_options.and_then(|options| options.include_usage).unwrap_or(false),
             n: count("n", common.n.unwrap_or(1), 1, MOST_N)?,
             stops: stops(common.stop)?,
             settings,
@@ -81,24 +73,14 @@ impl Ask {
 }
 
 /// A whole number between two bounds, both allowed.
-pub(super) fn count(
-    param: &'static str,
-    found: u64,
-    least: u64,
-    most: u64,
-) -> Result<usize, Error> {
+pub(super) fn count(param: &'static str, found: u64, least: u64, most: u64) -> Result<usize, Error> {
     match usize::try_from(found) {
         Ok(count) if (least..=most).contains(&found) => Ok(count),
         _ => Err(range(param, format!("between {least} and {most}"), found)),
     }
 }
 
-fn number(
-    param: &'static str,
-    found: Option<f64>,
-    least: f64,
-    most: f64,
-) -> Result<Option<f32>, Error> {
+fn number(param: &'static str, found: Option<f64>, least: f64, most: f64) -> Result<Option<f32>, Error> {
     match found {
         Some(found) if !(least..=most).contains(&found) => {
             Err(range(param, format!("between {least} and {most}"), found))
@@ -111,11 +93,7 @@ fn number(
 fn above_zero(param: &'static str, found: Option<f64>, most: f64) -> Result<Option<f32>, Error> {
     // The smallest f32 above 0, not of f64: it has to be above 0 also where the sampler computes.
     match number(param, found, f64::from(f32::MIN_POSITIVE), most) {
-        Err(_) => Err(range(
-            param,
-            format!("above 0 and at most {most}"),
-            found.unwrap_or_default(),
-        )),
+        Err(_) => Err(range(param, format!("above 0 and at most {most}"), found.unwrap_or_default())),
         checked => checked,
     }
 }
@@ -124,8 +102,7 @@ fn above_zero(param: &'static str, found: Option<f64>, most: f64) -> Result<Opti
 fn top_k(found: i64) -> Result<usize, Error> {
     match found {
         -1 => Ok(0),
-        found => usize::try_from(found)
-            .map_err(|_| range("top_k", "-1, 0 or a number of tokens".to_owned(), found)),
+        found => usize::try_from(found).map_err(|_| range("top_k", "-1, 0 or a number of tokens".to_owned(), found)),
     }
 }
 
@@ -136,36 +113,22 @@ fn stops(stop: Option<OneOrMore>) -> Result<Vec<String>, Error> {
         Some(OneOrMore::More(stops)) => stops,
     };
     if stops.len() > MOST_STOPS {
-        return Err(range(
-            "stop",
-            format!("at most {MOST_STOPS} strings"),
-            stops.len(),
-        ));
+        return Err(range("stop", format!("at most {MOST_STOPS} strings"), stops.len()));
     }
     if stops.iter().any(String::is_empty) {
-        return Err(range(
-            "stop",
-            "strings of at least one character".to_owned(),
-            "an empty one",
-        ));
+        return Err(range("stop", "strings of at least one character".to_owned(), "an empty one"));
     }
     Ok(stops)
 }
 
 fn logit_bias(biases: BTreeMap<String, f64>) -> Result<Vec<(u32, f32)>, Error> {
     if biases.len() > MOST_BIASES {
-        return Err(range(
-            "logit_bias",
-            format!("at most {MOST_BIASES} tokens"),
-            biases.len(),
-        ));
+        return Err(range("logit_bias", format!("at most {MOST_BIASES} tokens"), biases.len()));
     }
     let bias = |(id, bias): (String, f64)| match (id.parse::<u32>(), bias) {
-        (Err(_), _) => Err(range(
-            "logit_bias",
-            "an object with token ids as keys".to_owned(),
-            format!("the key {id:?}"),
-        )),
+        (Err(_), _) => {
+            Err(range("logit_bias", "an object with token ids as keys".to_owned(), format!("the key {id:?}")))
+        }
         (Ok(id), bias) if (-100.0..=100.0).contains(&bias) => Ok((id, bias as f32)),
         (Ok(id), bias) => Err(Error::Range {
             param: format!("logit_bias.{id}"),
@@ -176,10 +139,6 @@ fn logit_bias(biases: BTreeMap<String, f64>) -> Result<Vec<(u32, f32)>, Error> {
     biases.into_iter().map(bias).collect()
 }
 
-fn range(param: &'static str, expected: String, found: impl ToString) -> Error {
-    Error::Range {
-        param: param.to_owned(),
-        expected,
-        found: found.to_string(),
-    }
+fn range(param: &'static str, expected: String, found: impl Display) -> Error {
+    Error::Range { param: param.to_owned(), expected, found: found.to_string() }
 }

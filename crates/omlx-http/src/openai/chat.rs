@@ -10,8 +10,7 @@ use super::deliver::{Choice, Form, Head, Manner, deliver, finish, finite, json, 
 use super::models::open;
 use super::start::{Prompt, Terms, blocking, start};
 use super::wire::{
-    ChatChoice, ChatChunkChoice, ChatLogprobs, ChatRequest, Completion, Delta, Message,
-    TokenLogprob, TopLogprob, Usage,
+    ChatChoice, ChatChunkChoice, ChatLogprobs, ChatRequest, Completion, Delta, Message, TokenLogprob, TopLogprob, Usage,
 };
 use crate::answer::{Part, Scored};
 use crate::body::Body;
@@ -25,16 +24,8 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     refuse_tools(&request)?;
     let messages = request.messages.ok_or(Error::Missing("messages"))?;
     if messages.is_empty() {
-        let (param, expected, found) = (
-            "messages".to_owned(),
-            "at least one message".to_owned(),
-            "none".to_owned(),
-        );
-        return Err(Error::Range {
-            param,
-            expected,
-            found,
-        });
+        let (param, expected, found) = ("messages".to_owned(), "at least one message".to_owned(), "none".to_owned());
+        return Err(Error::Range { param, expected, found });
     }
     let chat = Chat {
         messages,
@@ -46,15 +37,8 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
     let tokens = blocking(move || text.encode_chat(&chat)).await?;
-    let tokens = tokens.map_err(|source| Error::Text {
-        param: "messages",
-        source,
-    })?;
-    let terms = Terms {
-        param: "messages",
-        logprobs,
-        most: None,
-    };
+    let tokens = tokens.map_err(|source| Error::Text { param: "messages", source })?;
+    let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start(&served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner {
         form: Form::Chat,
@@ -69,12 +53,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
 }
 
 fn logprobs(request: &ChatRequest) -> Result<Option<usize>, Error> {
-    let top = count(
-        "top_logprobs",
-        request.top_logprobs.unwrap_or(0),
-        0,
-        MOST_LOGPROBS,
-    )?;
+    let top = count("top_logprobs", request.top_logprobs.unwrap_or(0), 0, MOST_LOGPROBS)?;
     match request.logprobs.unwrap_or(false) {
         true => Ok(Some(top)),
         false if top == 0 => Ok(None),
@@ -89,30 +68,14 @@ fn logprobs(request: &ChatRequest) -> Result<Option<usize>, Error> {
 /// Tools that the model would have to be offered are refused and not silently dropped.
 fn refuse_tools(request: &ChatRequest) -> Result<(), Error> {
     let given = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    let none = request
-        .tool_choice
-        .as_ref()
-        .is_some_and(|choice| choice == "none");
-    let free = none
-        || request
-            .tool_choice
-            .as_ref()
-            .is_none_or(|choice| choice == "auto");
+    let none = request.tool_choice.as_ref().is_some_and(|choice| choice == "none");
+    let free = none || request.tool_choice.as_ref().is_none_or(|choice| choice == "auto");
     if given(&request.functions) {
-        Err(Error::Unsupported {
-            param: "functions",
-            way_out: "leave it out",
-        })
+        Err(Error::Unsupported { param: "functions", way_out: "leave it out" })
     } else if given(&request.tools) && !none {
-        Err(Error::Unsupported {
-            param: "tools",
-            way_out: "leave it out or send `tool_choice: \"none\"`",
-        })
+        Err(Error::Unsupported { param: "tools", way_out: "leave it out or send `tool_choice: \"none\"`" })
     } else if !free {
-        Err(Error::Unsupported {
-            param: "tool_choice",
-            way_out: "use \"none\" or \"auto\", or leave it out",
-        })
+        Err(Error::Unsupported { param: "tool_choice", way_out: "use \"none\" or \"auto\", or leave it out" })
     } else {
         Ok(())
     }
@@ -120,20 +83,8 @@ fn refuse_tools(request: &ChatRequest) -> Result<(), Error> {
 
 /// The chunk that begins an answer.
 pub(super) fn opening(head: &Head, index: usize) -> String {
-    let delta = Delta {
-        role: Some("assistant"),
-        content: Some(String::new()),
-    };
-    line(
-        head,
-        vec![ChatChunkChoice {
-            index,
-            delta,
-            logprobs: None,
-            finish_reason: None,
-        }],
-        None,
-    )
+    let delta = Delta { role: Some("assistant"), content: Some(String::new()) };
+    line(head, vec![ChatChunkChoice { index, delta, logprobs: None, finish_reason: None }], None)
 }
 
 /// The chunk of one part.
@@ -141,21 +92,13 @@ pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
     let choice = match part {
         Part::Text { text, scored } => ChatChunkChoice {
             index,
-            delta: Delta {
-                role: None,
-                content: Some(text),
-            },
-            logprobs: scored.map(|scored| ChatLogprobs {
-                content: vec![token_logprob(&scored)],
-            }),
+            delta: Delta { role: None, content: Some(text) },
+            logprobs: scored.map(|scored| ChatLogprobs { content: vec![token_logprob(&scored)] }),
             finish_reason: None,
         },
-        Part::End { why, .. } => ChatChunkChoice {
-            index,
-            delta: Delta::default(),
-            logprobs: None,
-            finish_reason: Some(finish(why)),
-        },
+        Part::End { why, .. } => {
+            ChatChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason: Some(finish(why)) }
+        }
     };
     line(head, vec![choice], None)
 }
@@ -180,13 +123,8 @@ fn line(head: &Head, choices: Vec<ChatChunkChoice>, usage: Option<Usage>) -> Str
 pub(super) fn whole(head: &Head, choices: Vec<Choice>, logprobs: bool, usage: Usage) -> String {
     let choice = |(index, choice): (usize, Choice)| ChatChoice {
         index,
-        message: Message {
-            role: "assistant",
-            content: choice.text,
-        },
-        logprobs: logprobs.then(|| ChatLogprobs {
-            content: choice.scored.iter().map(token_logprob).collect(),
-        }),
+        message: Message { role: "assistant", content: choice.text },
+        logprobs: logprobs.then(|| ChatLogprobs { content: choice.scored.iter().map(token_logprob).collect() }),
         finish_reason: choice.finish,
     };
     json(&Completion {
@@ -202,18 +140,10 @@ pub(super) fn whole(head: &Head, choices: Vec<Choice>, logprobs: bool, usage: Us
 fn token_logprob(scored: &Scored) -> TokenLogprob {
     TokenLogprob {
         chosen: top_logprob(&scored.bytes, scored.logprob),
-        top_logprobs: scored
-            .top
-            .iter()
-            .map(|(bytes, logprob)| top_logprob(bytes, *logprob))
-            .collect(),
+        top_logprobs: scored.top.iter().map(|(bytes, logprob)| top_logprob(bytes, *logprob)).collect(),
     }
 }
 
 fn top_logprob(bytes: &[u8], logprob: f32) -> TopLogprob {
-    TopLogprob {
-        token: token_text(bytes, ""),
-        logprob: finite(logprob),
-        bytes: bytes.to_vec(),
-    }
+    TopLogprob { token: token_text(bytes, ""), logprob: finite(logprob), bytes: bytes.to_vec() }
 }

@@ -21,10 +21,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let ask = Ask::check(body.read()?)?;
     let request: CompletionRequest = body.read()?;
     let echo = request.echo.unwrap_or(false);
-    let logprobs = request
-        .logprobs
-        .map(|most| count("logprobs", most, 0, MOST_LOGPROBS))
-        .transpose()?;
+    let logprobs = request.logprobs.map(|most| count("logprobs", most, 0, MOST_LOGPROBS)).transpose()?;
     refuse(&request, &ask)?;
     let prompt = request.prompt.ok_or(Error::Missing("prompt"))?;
     check_count(&prompt, ask.n, app.config.answers)?;
@@ -32,15 +29,8 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
     let prompts = blocking(move || encode(&text, prompt, echo)).await?;
-    let prompts = prompts.map_err(|source| Error::Text {
-        param: "prompt",
-        source,
-    })?;
-    let terms = Terms {
-        param: "prompt",
-        logprobs,
-        most: Some(MOST_TOKENS),
-    };
+    let prompts = prompts.map_err(|source| Error::Text { param: "prompt", source })?;
+    let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start(&served, &ask, terms, prompts).await?;
     let manner = Manner {
         form: Form::Text,
@@ -55,29 +45,15 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
 }
 
 fn refuse(request: &CompletionRequest, ask: &Ask) -> Result<(), Error> {
-    if request
-        .suffix
-        .as_ref()
-        .is_some_and(|suffix| !suffix.is_empty())
-    {
-        return Err(Error::Unsupported {
-            param: "suffix",
-            way_out: "leave it out",
-        });
+    if request.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty()) {
+        return Err(Error::Unsupported { param: "suffix", way_out: "leave it out" });
     }
     if request.best_of.is_some_and(|best| best != ask.n as u64) {
-        return Err(Error::Unsupported {
-            param: "best_of",
-            way_out: "leave it out or set it to `n`",
-        });
+        return Err(Error::Unsupported { param: "best_of", way_out: "leave it out or set it to `n`" });
     }
     if request.echo == Some(true) && request.logprobs.is_some() {
-        let way_out =
-            "log-probabilities of the prompt are not computed; send `echo` or `logprobs`, not both";
-        return Err(Error::Unsupported {
-            param: "echo",
-            way_out,
-        });
+        let way_out = "log-probabilities of the prompt are not computed; send `echo` or `logprobs`, not both";
+        return Err(Error::Unsupported { param: "echo", way_out });
     }
     Ok(())
 }
@@ -90,28 +66,15 @@ fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error
     };
     if prompts == 0 || prompts.saturating_mul(n) > most {
         let expected = format!("between 1 and {} prompts with `n` = {n}", most / n);
-        return Err(Error::Range {
-            param: "prompt".to_owned(),
-            expected,
-            found: prompts.to_string(),
-        });
+        return Err(Error::Range { param: "prompt".to_owned(), expected, found: prompts.to_string() });
     }
     Ok(())
 }
 
 fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool) -> omlx_text::Result<Vec<Prompt>> {
-    let from_text = |prompt: String| {
-        Ok(Prompt {
-            tokens: text.encode(&prompt, true)?,
-            echo: echo.then_some(prompt),
-        })
-    };
+    let from_text = |prompt: String| Ok(Prompt { tokens: text.encode(&prompt, true)?, echo: echo.then_some(prompt) });
     let from_ids = |tokens: Vec<u32>| {
-        let echo = if echo {
-            Some(text.decode(&tokens, true)?)
-        } else {
-            None
-        };
+        let echo = if echo { Some(text.decode(&tokens, true)?) } else { None };
         Ok(Prompt { tokens, echo })
     };
     match prompt {
@@ -125,18 +88,12 @@ fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool) -> omlx_text::Resu
 /// The chunk of one part.
 pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
     let choice = match part {
-        Part::Text { text, scored } => TextChoice {
-            index,
-            text,
-            logprobs: scored.map(|scored| text_logprobs(&[scored])),
-            finish_reason: None,
-        },
-        Part::End { why, .. } => TextChoice {
-            index,
-            text: String::new(),
-            logprobs: None,
-            finish_reason: Some(finish(why)),
-        },
+        Part::Text { text, scored } => {
+            TextChoice { index, text, logprobs: scored.map(|scored| text_logprobs(&[scored])), finish_reason: None }
+        }
+        Part::End { why, .. } => {
+            TextChoice { index, text: String::new(), logprobs: None, finish_reason: Some(finish(why)) }
+        }
     };
     line(head, vec![choice], head.usage.then_some(None))
 }
@@ -154,11 +111,7 @@ pub(super) fn whole(head: &Head, choices: Vec<Choice>, logprobs: bool, usage: Us
         logprobs: logprobs.then(|| text_logprobs(&choice.scored)),
         finish_reason: Some(choice.finish),
     };
-    line(
-        head,
-        choices.into_iter().enumerate().map(choice).collect(),
-        Some(Some(usage)),
-    )
+    line(head, choices.into_iter().enumerate().map(choice).collect(), Some(Some(usage)))
 }
 
 fn line(head: &Head, choices: Vec<TextChoice>, usage: Option<Option<Usage>>) -> String {
@@ -185,12 +138,7 @@ fn text_logprobs(scored: &[Scored]) -> TextLogprobs {
 fn top(scored: &Scored) -> TopMap {
     let mut entries: Vec<(String, f32)> = Vec::with_capacity(scored.top.len() + 1);
     let chosen = (&scored.bytes, scored.logprob);
-    for (bytes, logprob) in scored
-        .top
-        .iter()
-        .map(|(bytes, logprob)| (bytes, *logprob))
-        .chain([chosen])
-    {
+    for (bytes, logprob) in scored.top.iter().map(|(bytes, logprob)| (bytes, *logprob)).chain([chosen]) {
         let token = name(bytes);
         if entries.iter().all(|(known, _)| *known != token) {
             entries.push((token, finite(logprob)));

@@ -61,32 +61,17 @@ pub(super) struct Manner {
 
 /// The response to a request whose answers are running.
 pub(super) async fn deliver(manner: Manner, answers: Vec<Answer>) -> Result<Response, Error> {
-    let created = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let prefix = match manner.form {
         Form::Chat => "chatcmpl",
         Form::Text => "cmpl",
     };
     let id = format!("{prefix}-{:016x}{:016x}", random(), random());
-    let head = Head {
-        id,
-        created,
-        model: manner.model.clone(),
-        usage: manner.usage,
-    };
+    let head = Head { id, created, model: manner.model.clone(), usage: manner.usage };
     let choices = answers.len();
-    let parts = select_all(
-        answers
-            .into_iter()
-            .enumerate()
-            .map(|(index, answer)| answer.map(move |part| (index, part))),
-    );
-    if manner.stream {
-        stream(manner, head, choices, parts).await
-    } else {
-        whole(&manner, &head, choices, parts).await
-    }
+    let parts =
+        select_all(answers.into_iter().enumerate().map(|(index, answer)| answer.map(move |part| (index, part))));
+    if manner.stream { stream(manner, head, choices, parts).await } else { whole(&manner, &head, choices, parts).await }
 }
 
 type Indexed = (usize, Result<Part, Fault>);
@@ -113,9 +98,7 @@ impl Tally {
             prompt_tokens: self.prompt,
             completion_tokens: self.completion,
             total_tokens: self.prompt + self.completion,
-            prompt_tokens_details: PromptTokens {
-                cached_tokens: self.cached,
-            },
+            prompt_tokens_details: PromptTokens { cached_tokens: self.cached },
         }
     }
 }
@@ -127,13 +110,8 @@ async fn whole(
     mut parts: impl Stream<Item = Indexed> + Unpin,
 ) -> Result<Response, Error> {
     let mut tally = Tally::default();
-    let mut choices: Vec<Choice> = (0..choices)
-        .map(|_| Choice {
-            text: String::new(),
-            scored: Vec::new(),
-            finish: "stop",
-        })
-        .collect();
+    let mut choices: Vec<Choice> =
+        (0..choices).map(|_| Choice { text: String::new(), scored: Vec::new(), finish: "stop" }).collect();
     while let Some((index, part)) = parts.next().await {
         let choice = &mut choices[index];
         match part? {
@@ -162,9 +140,7 @@ async fn stream(
 ) -> Result<Response, Error> {
     let keep_alive = manner.keep_alive;
     let first = match keep_alive {
-        Some(interval) => tokio::time::timeout(interval, parts.next())
-            .await
-            .unwrap_or_default(),
+        Some(interval) => tokio::time::timeout(interval, parts.next()).await.unwrap_or_default(),
         None => parts.next().await,
     };
     if let Some((_, Err(fault))) = first {
@@ -225,9 +201,7 @@ pub(super) fn finish(why: Finish) -> &'static str {
 pub(super) fn token_text(bytes: &[u8], mark: &str) -> String {
     match str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => bytes
-            .iter()
-            .fold(mark.to_owned(), |text, byte| format!("{text}\\x{byte:02x}")),
+        Err(_) => bytes.iter().fold(mark.to_owned(), |text, byte| format!("{text}\\x{byte:02x}")),
     }
 }
 
@@ -237,6 +211,5 @@ pub(super) fn finite(logprob: f32) -> f32 {
 }
 
 pub(super) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value)
-        .expect("the wire's shapes have string keys and nothing that can fail")
+    serde_json::to_string(value).expect("the wire's shapes have string keys and nothing that can fail")
 }

@@ -11,33 +11,16 @@ use crate::router::App;
 
 /// All models that can be served.
 pub(crate) async fn list(State(app): State<App>) -> Json<ModelList> {
-    let data = app
-        .catalog
-        .cards()
-        .into_iter()
-        .filter(|card| card.trouble.is_none())
-        .map(model)
-        .collect();
-    Json(ModelList {
-        object: "list",
-        data,
-    })
+    let data = app.catalog.cards().into_iter().filter(|card| card.trouble.is_none()).map(model).collect();
+    Json(ModelList { object: "list", data })
 }
 
 /// One model by its id.
-pub(crate) async fn one(
-    State(app): State<App>,
-    Path(id): Path<String>,
-) -> Result<Json<Model>, Error> {
+pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Model>, Error> {
     match app.catalog.cards().into_iter().find(|card| card.id == id) {
-        Some(Card {
-            id: name,
-            trouble: Some(reason),
-            ..
-        }) => Err(Error::Open {
-            name,
-            source: OpenError::Unusable { reason },
-        }),
+        Some(Card { id: name, trouble: Some(reason), .. }) => {
+            Err(Error::Open { name, source: OpenError::Unusable { reason } })
+        }
         Some(card) => Ok(Json(model(card))),
         None => Err(unknown(&app, id)),
     }
@@ -47,30 +30,15 @@ pub(crate) async fn one(
 pub(super) async fn open(app: &App, name: &str) -> Result<Served, Error> {
     app.catalog.open(name).await.map_err(|source| match source {
         OpenError::Unknown => unknown(app, name.to_owned()),
-        source => Error::Open {
-            name: name.to_owned(),
-            source,
-        },
+        source => Error::Open { name: name.to_owned(), source },
     })
 }
 
 fn unknown(app: &App, name: String) -> Error {
-    let known = app
-        .catalog
-        .cards()
-        .into_iter()
-        .filter(|card| card.trouble.is_none())
-        .map(|card| card.id)
-        .collect();
+    let known = app.catalog.cards().into_iter().filter(|card| card.trouble.is_none()).map(|card| card.id).collect();
     Error::UnknownModel { name, known }
 }
 
 fn model(card: Card) -> Model {
-    Model {
-        id: card.id,
-        object: "model",
-        created: card.created,
-        owned_by: "omlx",
-        max_model_len: card.context,
-    }
+    Model { id: card.id, object: "model", created: card.created, owned_by: "omlx", max_model_len: card.context }
 }

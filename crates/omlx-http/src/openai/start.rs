@@ -30,12 +30,8 @@ pub(super) struct Terms {
 }
 
 /// Runs `f`, which may take long, away from the threads that serve connections.
-pub(super) async fn blocking<T: Send + 'static>(
-    f: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(f)
-        .await
-        .map_err(|_panicked| Error::Preparation)
+pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(f).await.map_err(|_panicked| Error::Preparation)
 }
 
 /// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
@@ -46,23 +42,10 @@ pub(super) async fn start(
     prompts: Vec<Prompt>,
 ) -> Result<Vec<Answer>, Error> {
     let (sampling, most) = resolve(&ask.settings, &served.settings, served.text.defaults());
-    let sampling = Sampling {
-        logit_bias: ask.logit_bias.clone(),
-        ..sampling
-    };
+    let sampling = Sampling { logit_bias: ask.logit_bias.clone(), ..sampling };
     let most = most.or(terms.most).unwrap_or(usize::MAX);
-    let rooms = prompts
-        .iter()
-        .map(|prompt| room(served.context, prompt, terms))
-        .collect::<Result<Vec<_>, _>>()?;
-    tracing::debug!(
-        model = ask.model,
-        prompts = prompts.len(),
-        n = ask.n,
-        most,
-        ?sampling,
-        "answering"
-    );
+    let rooms = prompts.iter().map(|prompt| room(served.context, prompt, terms)).collect::<Result<Vec<_>, _>>()?;
+    tracing::debug!(model = ask.model, prompts = prompts.len(), n = ask.n, most, ?sampling, "answering");
 
     let mut answers = Vec::with_capacity(prompts.len() * ask.n);
     for (prompt, room) in prompts.iter().zip(rooms) {
@@ -72,17 +55,10 @@ pub(super) async fn start(
             let answer = if most == 0 {
                 Answer::empty(&served.text, prompt.tokens.len())
             } else {
-                let sampling = Sampling {
-                    seed: seed.wrapping_add(i as u64),
-                    ..sampling.clone()
-                };
+                let sampling = Sampling { seed: seed.wrapping_add(i as u64), ..sampling.clone() };
                 let generate = Generate {
                     sampling,
-                    stop: if ask.ignore_eos {
-                        Vec::new()
-                    } else {
-                        served.text.stop_ids().to_vec()
-                    },
+                    stop: if ask.ignore_eos { Vec::new() } else { served.text.stop_ids().to_vec() },
                     logprobs: terms.logprobs,
                     ..Generate::new(prompt.tokens.clone(), most.min(room))
                 };
@@ -103,18 +79,10 @@ fn room(context: usize, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
     let tokens = prompt.tokens.len();
     if tokens == 0 {
         let expected = "a prompt of at least one token".to_owned();
-        return Err(Error::Range {
-            param: terms.param.to_owned(),
-            expected,
-            found: "an empty one".to_owned(),
-        });
+        return Err(Error::Range { param: terms.param.to_owned(), expected, found: "an empty one".to_owned() });
     }
     match context.checked_sub(tokens) {
-        None | Some(0) => Err(Error::TooLong {
-            param: terms.param,
-            tokens,
-            context,
-        }),
+        None | Some(0) => Err(Error::TooLong { param: terms.param, tokens, context }),
         Some(room) => Ok(room),
     }
 }

@@ -5,28 +5,18 @@ use omlx_text::SamplingDefaults;
 use super::{Settings, resolve};
 
 fn given(temperature: Option<f32>) -> Settings {
-    Settings {
-        temperature,
-        ..Settings::default()
-    }
+    Settings { temperature, ..Settings::default() }
 }
 
 fn author(temperature: Option<f32>, do_sample: Option<bool>) -> SamplingDefaults {
-    SamplingDefaults {
-        temperature,
-        do_sample,
-        ..SamplingDefaults::default()
-    }
+    SamplingDefaults { temperature, do_sample, ..SamplingDefaults::default() }
 }
 
 #[test]
 fn mod_6_temperature() {
     let check = |request, owner, author: SamplingDefaults, expected| {
         let (sampling, _) = resolve(&given(request), &given(owner), &author);
-        assert_eq!(
-            sampling.temperature, expected,
-            "{request:?} {owner:?} {author:?}"
-        );
+        assert_eq!(sampling.temperature, expected, "{request:?} {owner:?} {author:?}");
     };
     check(None, None, author(None, None), 1.0);
     check(None, None, author(Some(0.6), None), 0.6);
@@ -71,67 +61,14 @@ fn mod_6_every_other_value() {
         max_new_tokens: Some(30),
     };
     let nobody = Settings::default();
-    let check = |request: &Settings,
-                 owner: &Settings,
-                 author: &SamplingDefaults,
-                 k,
-                 p,
-                 m,
-                 r,
-                 (presence, frequency),
-                 limit| {
-        let (s, most) = resolve(request, owner, author);
-        assert_eq!(
-            (s.top_k, s.top_p, s.min_p, s.repetition_penalty),
-            (k, p, m, r)
-        );
-        assert_eq!(
-            (s.presence_penalty, s.frequency_penalty, most),
-            (presence, frequency, limit)
-        );
-    };
-    check(
-        &request,
-        &owner,
-        &author,
-        1,
-        0.11,
-        0.12,
-        1.1,
-        (0.13, 0.14),
-        Some(10),
-    );
-    check(
-        &nobody,
-        &owner,
-        &author,
-        2,
-        0.21,
-        0.22,
-        1.2,
-        (0.23, 0.24),
-        Some(20),
-    );
-    check(
-        &nobody,
-        &nobody,
-        &author,
-        3,
-        0.31,
-        0.32,
-        1.3,
-        (0.0, 0.0),
-        Some(30),
-    );
-    check(
-        &nobody,
-        &nobody,
-        &SamplingDefaults::default(),
-        0,
-        1.0,
-        0.0,
-        1.0,
-        (0.0, 0.0),
-        None,
-    );
+    let check =
+        |request: &Settings, owner: &Settings, author: &SamplingDefaults, k, p, m, r, (presence, frequency), limit| {
+            let (s, most) = resolve(request, owner, author);
+            assert_eq!((s.top_k, s.top_p, s.min_p, s.repetition_penalty), (k, p, m, r));
+            assert_eq!((s.presence_penalty, s.frequency_penalty, most), (presence, frequency, limit));
+        };
+    check(&request, &owner, &author, 1, 0.11, 0.12, 1.1, (0.13, 0.14), Some(10));
+    check(&nobody, &owner, &author, 2, 0.21, 0.22, 1.2, (0.23, 0.24), Some(20));
+    check(&nobody, &nobody, &author, 3, 0.31, 0.32, 1.3, (0.0, 0.0), Some(30));
+    check(&nobody, &nobody, &SamplingDefaults::default(), 0, 1.0, 0.0, 1.0, (0.0, 0.0), None);
 }

@@ -56,8 +56,17 @@ async fn sec_1_anything_else_does_not() {
         &[("x-api-key", "k-test-2")],
     ];
     for headers in wrong {
-        for (method, path) in [("POST", CHAT), ("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/v1/models/x"),
-            ("HEAD", "/v1/models"), ("OPTIONS", CHAT), ("GET", "/nowhere"), ("DELETE", "/v1/models"), ("POST", "/v1/chat/completions?key=k-test-1")] {
+        for (method, path) in [
+            ("POST", CHAT),
+            ("POST", "/v1/completions"),
+            ("GET", "/v1/models"),
+            ("GET", "/v1/models/x"),
+            ("HEAD", "/v1/models"),
+            ("OPTIONS", CHAT),
+            ("GET", "/nowhere"),
+            ("DELETE", "/v1/models"),
+            ("POST", "/v1/chat/completions?key=k-test-1"),
+        ] {
             let (status, answer, body) = read(rig.send(request(method, path, headers)).await).await;
             assert_eq!(status, 401, "{method} {path} {headers:?}");
             assert_eq!(answer[header::WWW_AUTHENTICATE], "Bearer");

@@ -1,6 +1,6 @@
 //! LIFE-1: when the client goes, the request goes, in both modes; and a stop string ends the work.
 //!
-//! Fault planted and seen: answers moved to a task of their own, which outlives the client.
+//! Fault planted and seen: an answer that keeps its ticket alive when it is dropped.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::Response;
 use http_body_util::BodyExt;
-use omlx_http::Config;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,7 +69,10 @@ async fn closed_socket(stream: bool) {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let mut socket = TcpStream::connect(address).await.expect("a connection");
     let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "stream": stream}).to_string();
-    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     socket.write_all((head + &body).as_bytes()).await.expect("sent");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(told.try_recv().is_err(), "at work while the client waits");
@@ -90,7 +92,7 @@ async fn life_1_a_socket_closed_in_a_whole_answer() {
 
 #[tokio::test]
 async fn life_1_still_in_the_mailbox() {
-    let (rig, mut mailbox, ..) = Rig::unmanned(&["ok "], Config::default(), omlx_http::Settings::default(), 4);
+    let (rig, mut mailbox, _) = Rig::unmanned(&["ok "], &Parts::default());
     let request = rig.send(post(CHAT, &least(CHAT)));
     assert!(tokio::time::timeout(Duration::from_millis(100), request).await.is_err());
     let Some(omlx_api::Command::Generate(_, reply)) = mailbox.try_next() else { panic!("nothing came") };

@@ -14,7 +14,10 @@ async fn api_8_a_prompt_over_the_context() {
             let answer: Value = serde_json::from_str(&body).expect("JSON and no stream");
             let error = &answer["error"];
             assert_eq!((status, error["type"].as_str()), (400, Some("invalid_request_error")));
-            assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some("context_length_exceeded"), Some("prompt")));
+            assert_eq!(
+                (error["code"].as_str(), error["param"].as_str()),
+                (Some("context_length_exceeded"), Some("prompt"))
+            );
             let message = error["message"].as_str().expect("text");
             assert!(message.contains(&tokens.to_string()) && message.contains("64"), "{message}");
         }

@@ -1,8 +1,10 @@
 //! Every error has OpenAI's shape and the right status.
 
+use std::path::Path;
+
 use axum::body::Body;
 use axum::http::{Request, header};
-use omlx_http::{Config, Settings};
+use omlx_http::Config;
 use serde_json::{Value, json};
 
 use crate::rig::{CHAT, MODEL, Parts, Rig, TEXT, least, post, read, with};
@@ -14,7 +16,10 @@ async fn check(rig: &Rig, request: Request<Body>, status: u16, code: Option<&str
     assert_eq!((found, answer["error"]["code"].as_str()), (status, code), "{answer}");
     let mut keys: Vec<_> = answer["error"].as_object().expect("an object").keys().map(String::as_str).collect();
     keys.sort_unstable();
-    assert_eq!((keys, answer.as_object().map(serde_json::Map::len)), (vec!["code", "message", "param", "type"], Some(1)));
+    assert_eq!(
+        (keys, answer.as_object().map(serde_json::Map::len)),
+        (vec!["code", "message", "param", "type"], Some(1))
+    );
     answer["error"]["message"].as_str().expect("a message").to_owned()
 }
 
@@ -46,10 +51,16 @@ async fn bodies() {
 async fn content_types() {
     let rig = Rig::saying(&["ok "]);
     let body = || least(CHAT).to_string();
-    for bad in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data; boundary=json")] {
+    for bad in [
+        None,
+        Some("text/plain"),
+        Some("application/x-www-form-urlencoded"),
+        Some("multipart/form-data; boundary=json"),
+    ] {
         check(&rig, raw(bad, body()), 415, None).await;
     }
-    for good in ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"] {
+    for good in ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"]
+    {
         let (status, ..) = read(rig.send(raw(Some(good), body())).await).await;
         assert_eq!(status, 200, "{good}");
     }
@@ -68,11 +79,15 @@ async fn a_body_over_the_limit() {
 #[tokio::test]
 async fn routes_and_methods() {
     let rig = Rig::saying(&["ok "]);
-    let to = |method: &str, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
-    for (method, path) in [("GET", "/"), ("POST", "/v1/embeddings"), ("GET", "/v1"), ("GET", "/v1/chat/completions/x")] {
+    let to =
+        |method: &str, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+    for (method, path) in [("GET", "/"), ("POST", "/v1/embeddings"), ("GET", "/v1"), ("GET", "/v1/chat/completions/x")]
+    {
         check(&rig, to(method, path), 404, None).await;
     }
-    for (method, path) in [("GET", CHAT), ("DELETE", TEXT), ("POST", "/v1/models"), ("POST", "/health"), ("OPTIONS", CHAT)] {
+    for (method, path) in
+        [("GET", CHAT), ("DELETE", TEXT), ("POST", "/v1/models"), ("POST", "/health"), ("OPTIONS", CHAT)]
+    {
         check(&rig, to(method, path), 405, None).await;
     }
 }
@@ -94,7 +109,7 @@ async fn models_that_do_not_open() {
 
 #[tokio::test]
 async fn a_full_mailbox_is_503_at_once() {
-    let (rig, _mailbox, ..) = Rig::unmanned(&["ok "], Config::default(), Settings::default(), 2);
+    let (rig, _mailbox, _) = Rig::unmanned(&["ok "], &Parts { depth: 2, ..Parts::default() });
     for stream in [false, true] {
         let body = with(&least(CHAT), &json!({"n": 3, "stream": stream}));
         let (status, headers, answer) = rig.raw(CHAT, &body).await;
@@ -104,4 +119,30 @@ async fn a_full_mailbox_is_503_at_once() {
         // engine, so the next request is refused too.
         assert_eq!(rig.raw(CHAT, &least(CHAT)).await.0, 503);
     }
+}
+
+#[tokio::test]
+async fn mod_3_no_chat_template() {
+    let change = |folder: &Path| {
+        let path = folder.join("tokenizer_config.json");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        std::fs::write(&path, text.replace("chat_template", "no_template")).expect("written");
+    };
+    let rig = Rig::new(&["ok "], Parts { change, ..Parts::default() });
+    let message = check(&rig, post(CHAT, &least(CHAT)), 400, None).await;
+    assert!(message.contains("chat template"), "{message}");
+    assert_eq!(rig.post(TEXT, &least(TEXT)).await.0, 200, "completions still work");
+}
+
+#[tokio::test]
+async fn mod_3_a_template_that_refuses() {
+    let change = |folder: &Path| {
+        let path = folder.join("tokenizer_config.json");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        std::fs::write(&path, text.replace("<go>\"", "{{ raise_exception('no system role here') }}\""))
+            .expect("written");
+    };
+    let rig = Rig::new(&["ok "], Parts { change, ..Parts::default() });
+    let message = check(&rig, post(CHAT, &least(CHAT)), 400, None).await;
+    assert!(message.contains("no system role here"), "{message}");
 }

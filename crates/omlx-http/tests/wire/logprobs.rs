@@ -14,8 +14,10 @@ async fn api_6_chat() {
     let body = with(&least(CHAT), &json!({"logprobs": true, "top_logprobs": 2, "max_tokens": 4}));
     let (status, answer) = rig.post(CHAT, &body).await;
     assert_eq!(status, 200, "{answer}");
-    let entry = |token: &str, bytes: &[u8]| json!({"token": token, "logprob": -0.5, "bytes": bytes, "top_logprobs": [
-        {"token": token, "logprob": -0.5, "bytes": bytes}, {"token": "a", "logprob": -1.5, "bytes": [97]}]});
+    let entry = |token: &str, bytes: &[u8]| {
+        json!({"token": token, "logprob": -0.5, "bytes": bytes, "top_logprobs": [
+        {"token": token, "logprob": -0.5, "bytes": bytes}, {"token": "a", "logprob": -1.5, "bytes": [97]}]})
+    };
     let expected = json!([entry("ok ", b"ok "), entry("\\xc3", &[0xc3]), entry("\\xa9", &[0xa9]), entry("!!", b"!!")]);
     assert_eq!(answer["choices"][0]["logprobs"]["content"], expected);
 
@@ -39,8 +41,12 @@ async fn api_6_chat_combinations() {
         let (_, answer) = rig.post(CHAT, &with(&least(CHAT), &off)).await;
         assert_eq!((&answer["choices"][0]["logprobs"], rig.asked()[0].logprobs), (&Value::Null, None));
     }
-    for bad in [json!({"top_logprobs": 3}), json!({"logprobs": false, "top_logprobs": 3}),
-        json!({"logprobs": true, "top_logprobs": 21}), json!({"logprobs": true, "top_logprobs": -1})] {
+    for bad in [
+        json!({"top_logprobs": 3}),
+        json!({"logprobs": false, "top_logprobs": 3}),
+        json!({"logprobs": true, "top_logprobs": 21}),
+        json!({"logprobs": true, "top_logprobs": -1}),
+    ] {
         let (status, answer) = rig.post(CHAT, &with(&least(CHAT), &bad)).await;
         assert_eq!((status, answer["error"]["param"].as_str()), (400, Some("top_logprobs")), "{bad}");
     }

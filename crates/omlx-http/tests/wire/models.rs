@@ -1,10 +1,9 @@
 //! MOD-2: names that work as listed, encoded and by alias; and what `/health` says.
 
 use omlx_api::Snapshot;
-use omlx_http::{Config, Settings};
 use serde_json::json;
 
-use crate::rig::{CHAT, CONTEXT, MODEL, Rig, least, with};
+use crate::rig::{CHAT, CONTEXT, MODEL, Parts, Rig, least, with};
 
 #[tokio::test]
 async fn mod_2_the_list_holds_what_can_be_served() {
@@ -20,7 +19,9 @@ async fn mod_2_one_model_by_its_id() {
         let (status, model) = rig.get(path).await;
         assert_eq!((status, model["id"].as_str()), (200, Some(MODEL)), "{path}");
     }
-    for (path, status, code) in [("/v1/models/nope", 404, "model_not_found"), ("/v1/models/half", 409, "model_unusable")] {
+    for (path, status, code) in
+        [("/v1/models/nope", 404, "model_not_found"), ("/v1/models/half", 409, "model_unusable")]
+    {
         let (found, answer) = rig.get(path).await;
         assert_eq!((found, answer["error"]["code"].as_str()), (status, Some(code)));
     }
@@ -37,8 +38,16 @@ async fn mod_2_the_answer_repeats_the_name_asked_for() {
 
 #[tokio::test]
 async fn life_3_health_follows_the_engines() {
-    let (rig, mailbox, ..) = Rig::unmanned(&["ok "], Config::default(), Settings::default(), 4);
-    mailbox.publish(Snapshot { running: 2, waiting: 1, blocks_free: 5, blocks: 8, prompt_tokens: 10, generated_tokens: 20, steps: 30 });
+    let (rig, mailbox, _) = Rig::unmanned(&["ok "], &Parts::default());
+    mailbox.publish(Snapshot {
+        running: 2,
+        waiting: 1,
+        blocks_free: 5,
+        blocks: 8,
+        prompt_tokens: 10,
+        generated_tokens: 20,
+        steps: 30,
+    });
     let (status, health) = rig.get("/health").await;
     let model = json!({"id": MODEL, "alive": true, "running": 2, "waiting": 1, "blocks": 8, "blocks_free": 5,
         "prompt_tokens": 10, "generated_tokens": 20, "steps": 30});

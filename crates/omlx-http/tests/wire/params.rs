@@ -48,10 +48,35 @@ async fn sampling_values_reach_the_engine() {
 #[tokio::test]
 async fn mod_6_nothing_given_null_and_zero() {
     let rig = Rig::saying(&["ok "]);
-    let names = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-        "logit_bias", "seed", "stop", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options",
-        "ignore_eos", "response_format", "tools", "tool_choice", "functions", "chat_template_kwargs", "logprobs",
-        "top_logprobs", "echo", "suffix", "best_of", "user"];
+    let names = [
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "seed",
+        "stop",
+        "n",
+        "max_tokens",
+        "max_completion_tokens",
+        "stream",
+        "stream_options",
+        "ignore_eos",
+        "response_format",
+        "tools",
+        "tool_choice",
+        "functions",
+        "chat_template_kwargs",
+        "logprobs",
+        "top_logprobs",
+        "echo",
+        "suffix",
+        "best_of",
+        "user",
+    ];
     let nulls: Value = names.into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
     for path in BOTH {
         for patch in [&json!({}), &nulls] {
@@ -143,15 +168,23 @@ async fn prompts_in_four_shapes() {
         (json!([[97], [98, 99]]), vec![vec![97], vec![98, 99]]),
     ];
     for (prompt, expected) in cases {
-        let (status, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": prompt, "n": 2, "echo": true}))).await;
+        let (status, answer) =
+            rig.post(TEXT, &with(&least(TEXT), &json!({"prompt": prompt, "n": 2, "echo": true}))).await;
         assert_eq!(status, 200, "{answer}");
         let twice: Vec<_> = expected.iter().flat_map(|tokens| [tokens.clone(), tokens.clone()]).collect();
         assert_eq!(rig.asked().into_iter().map(|request| request.tokens).collect::<Vec<_>>(), twice);
-        let echoed: Vec<_> =
-            twice.iter().map(|ids| rig.text.decode(ids, true).expect("known ids") + "ok ").collect();
+        let echoed: Vec<_> = twice.iter().map(|ids| rig.text.decode(ids, true).expect("known ids") + "ok ").collect();
         assert_eq!(texts(&answer), echoed, "{prompt}");
         let indices: Vec<_> = (0..twice.len()).collect();
-        assert_eq!(answer["choices"].as_array().expect("list").iter().map(|c| c["index"].as_u64().expect("index") as usize).collect::<Vec<_>>(), indices);
+        assert_eq!(
+            answer["choices"]
+                .as_array()
+                .expect("list")
+                .iter()
+                .map(|c| c["index"].as_u64().expect("index") as usize)
+                .collect::<Vec<_>>(),
+            indices
+        );
     }
 }
 
@@ -194,8 +227,15 @@ async fn ranges() {
             refused(&rig, BOTH, &json!({field: value}), param).await;
         }
     }
-    for fine in [json!({"temperature": 2}), json!({"top_p": 1}), json!({"min_p": 1}), json!({"stop": []}),
-        json!({"stop": ["a", "b", "c", "d"]}), json!({"response_format": {"type": "text"}}), json!({"repetition_penalty": 0.1})] {
+    for fine in [
+        json!({"temperature": 2}),
+        json!({"top_p": 1}),
+        json!({"min_p": 1}),
+        json!({"stop": []}),
+        json!({"stop": ["a", "b", "c", "d"]}),
+        json!({"response_format": {"type": "text"}}),
+        json!({"repetition_penalty": 0.1}),
+    ] {
         asked(&rig, CHAT, &fine).await;
     }
 }

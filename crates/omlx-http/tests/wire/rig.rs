@@ -1,5 +1,6 @@
 //! A router over one model whose engine says a script: the parrot's tokenizer and no tensors.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -30,7 +31,6 @@ pub(crate) type Act = Box<dyn FnMut(&Generate, Reply) + Send>;
 
 pub(crate) struct Rig {
     pub(crate) router: Router,
-    pub(crate) engine: EngineHandle,
     pub(crate) text: Arc<TextModel>,
     asked: Arc<Mutex<Vec<Generate>>>,
 }
@@ -40,13 +40,15 @@ pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) settings: Settings,
     pub(crate) depth: usize,
+    /// Changes the model's folder before it is loaded.
+    pub(crate) change: fn(&Path),
     /// `None`: say the script.
     pub(crate) act: Option<Act>,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Parts { config: Config::default(), settings: Settings::default(), depth: 64, act: None }
+        Parts { config: Config::default(), settings: Settings::default(), depth: 64, change: |_| {}, act: None }
     }
 }
 
@@ -57,28 +59,24 @@ impl Rig {
     }
 
     pub(crate) fn new<E: AsRef<[u8]>>(entries: &[E], parts: Parts) -> Rig {
-        let (rig, mailbox, asked, script) = Rig::unmanned(entries, parts.config, parts.settings, parts.depth);
+        let (rig, mailbox, script) = Rig::unmanned(entries, &parts);
         let act = parts.act.unwrap_or_else(|| say(script));
+        let asked = rig.asked.clone();
         thread::spawn(move || run(mailbox, act, &asked));
         rig
     }
 
-    /// A rig whose mailbox nobody empties.
-    #[expect(clippy::type_complexity, reason = "taken apart at once")]
-    pub(crate) fn unmanned<E: AsRef<[u8]>>(
-        entries: &[E],
-        config: Config,
-        settings: Settings,
-        depth: usize,
-    ) -> (Rig, Mailbox, Arc<Mutex<Vec<Generate>>>, Vec<u32>) {
+    /// A rig whose mailbox nobody empties, that mailbox, and the script.
+    pub(crate) fn unmanned<E: AsRef<[u8]>>(entries: &[E], parts: &Parts) -> (Rig, Mailbox, Vec<u32>) {
         let folder = tempfile::tempdir().expect("a folder");
         let script = parrot(folder.path(), entries).script;
+        (parts.change)(folder.path());
         let text = Arc::new(TextModel::load(folder.path()).expect("the parrot's text"));
-        let (engine, mailbox) = channel(depth);
+        let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let served = Served { engine: engine.clone(), text: text.clone(), context: CONTEXT, settings };
-        let router = router(Arc::new(House(served)), config);
-        (Rig { router, engine, text, asked: asked.clone() }, mailbox, asked, script)
+        let served = Served { engine, text: text.clone(), context: CONTEXT, settings: parts.settings };
+        let router = router(Arc::new(House(served)), parts.config.clone());
+        (Rig { router, text, asked }, mailbox, script)
     }
 
     /// The requests that the engine has taken, oldest first; each is given once.

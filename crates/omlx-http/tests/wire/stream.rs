@@ -22,7 +22,8 @@ async fn a_chat_stream_word_for_word() {
     let (events, done) = rig.stream(CHAT, &with(&least(CHAT), &json!({"model": "tiny"}))).await;
     assert!(done);
     let choices: Vec<&Value> = events.iter().map(|event| &event["choices"]).collect();
-    let choice = |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
+    let choice =
+        |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
     let expected = [
         choice(json!({"role": "assistant", "content": ""}), Value::Null),
         choice(json!({"content": "ok "}), Value::Null),
@@ -44,7 +45,8 @@ async fn a_completions_stream_word_for_word() {
     let rig = Rig::saying(&["ok "]);
     let (events, done) = rig.stream(TEXT, &with(&least(TEXT), &json!({"echo": true}))).await;
     let choices: Vec<&Value> = events.iter().map(|event| &event["choices"]).collect();
-    let choice = |text: &str, finish: Value| json!([{"index": 0, "text": text, "logprobs": null, "finish_reason": finish}]);
+    let choice =
+        |text: &str, finish: Value| json!([{"index": 0, "text": text, "logprobs": null, "finish_reason": finish}]);
     let expected = [choice("hello", Value::Null), choice("ok ", Value::Null), choice("", json!("stop"))];
     assert_eq!((choices, done), (expected.iter().collect(), true));
     assert!(events.iter().all(|event| event["object"] == "text_completion" && event["id"] == events[0]["id"]));
