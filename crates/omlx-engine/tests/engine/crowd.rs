@@ -1,15 +1,17 @@
 //! Crowd: a row in any company, at any chunk size, equals the row alone, bit for bit, on the CPU in f32.
 //!
-//! Company is arranged with the turnstile: while a test holds the turn the engine cannot step, so it is certain who
+//! Company is arranged with the gate of `planted.rs`: while it is shut the engine cannot step, so it is certain who
 //! arrives in the same step. Faults seen to be caught: positions counted from the batch's start; an arg max over two rows.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use omlx_api::{EngineHandle, Event, Generate, Sampling};
-use omlx_engine::{Config, Turnstile};
+use omlx_engine::Config;
 
-use crate::answer::{Answer, Dice, ask, block_on, engine, engine_at, finish, settled, tiny};
+use crate::answer::{Answer, Dice, ask, block_on, engine, finish, settled, tiny};
+use crate::planted::{Fault, Planted, Watch};
 
 const MODELS: [&str; 3] = ["llama", "gemma3_sw8", "qwen2"];
 
@@ -37,53 +39,55 @@ enum Company {
     Joins,
 }
 
-/// Lets everyone in while the engine is held between two steps.
-async fn together(engine: &EngineHandle, turnstile: &Turnstile, requests: Vec<Generate>) -> Vec<omlx_api::Ticket> {
-    let turn = turnstile.enter();
-    // An engine that sleeps takes the first request alone: the decoy. The others then stand in the mailbox together.
-    let _decoy = engine.generate(Generate::new(vec![1], 1)).await.unwrap();
+async fn in_company(engine: &EngineHandle, watch: &Watch, others: &[usize], how: &Company) -> Vec<Answer> {
+    let others = others.iter().enumerate();
+    let neighbours: Vec<Generate> = others.map(|(n, &len)| neighbour(n, len)).collect();
     let mut tickets = Vec::new();
-    for request in requests {
-        tickets.push(engine.generate(request).await.unwrap());
-    }
-    drop(turn);
-    tickets
-}
-
-async fn in_company(engine: &EngineHandle, turnstile: &Turnstile, others: &[usize], how: &Company) -> Vec<Answer> {
-    let neighbours = || others.iter().enumerate().map(|(n, &len)| neighbour(n, len)).collect::<Vec<_>>();
-    let (mut mine, mut crowd);
+    watch.allow(0);
     match how {
         Company::SameStep => {
-            let mut all = neighbours();
-            all.push(watched(0.0));
-            crowd = together(engine, turnstile, all).await;
-            mine = crowd.pop().unwrap();
+            // A sleeping engine may take the first request alone: the decoy. The others stand in the mailbox together.
+            let decoy = engine.generate(Generate::new(vec![1], 1)).await.unwrap();
+            let mine = engine.generate(watched(0.0)).await.unwrap();
+            for request in neighbours {
+                tickets.push(engine.generate(request).await.unwrap());
+            }
+            watch.allow(usize::MAX);
+            finish(decoy).await;
+            rest(finish(mine).await, tickets).await
         }
         Company::After(tokens) => {
-            mine = engine.generate(watched(0.0)).await.unwrap();
+            let mut mine = engine.generate(watched(0.0)).await.unwrap();
+            watch.allow(*tokens);
             let mut seen = Vec::new();
             for _ in 0..*tokens {
                 seen.push(mine.next().await.unwrap());
             }
-            crowd = together(engine, turnstile, neighbours()).await;
+            for request in neighbours {
+                tickets.push(engine.generate(request).await.unwrap());
+            }
+            watch.allow(usize::MAX);
             let mut answer = finish(mine).await;
             for event in seen.into_iter().rev() {
                 let Event::Token { id, logprobs } = event else { panic!("{event:?}") };
                 answer.ids.insert(0, id);
                 answer.logprobs.splice(0..0, logprobs);
             }
-            return rest(answer, crowd).await;
+            rest(answer, tickets).await
         }
         Company::Joins => {
-            crowd = together(engine, turnstile, neighbours()).await;
-            for ticket in &mut crowd {
+            for request in neighbours {
+                tickets.push(engine.generate(request).await.unwrap());
+            }
+            watch.allow(4); // the first one's prompt, then all others', and two tokens more
+            for ticket in &mut tickets {
                 assert!(matches!(ticket.next().await, Some(Event::Token { .. })));
             }
-            mine = together(engine, turnstile, vec![watched(0.0)]).await.remove(0);
+            let mine = engine.generate(watched(0.0)).await.unwrap();
+            watch.allow(usize::MAX);
+            rest(finish(mine).await, tickets).await
         }
     }
-    rest(finish(mine).await, crowd).await
 }
 
 async fn rest(mine: Answer, crowd: Vec<omlx_api::Ticket>) -> Vec<Answer> {
@@ -101,13 +105,14 @@ fn crowd(name: &str) {
     let companies: [&[usize]; 7] = [&[7], &[8], &[40], &[120], &[40, 7], &[120, 8], &[7, 8, 40, 120, 7, 40, 120]];
     for others in companies {
         for how in [Company::SameStep, Company::After(1), Company::After(9), Company::Joins] {
-            let turnstile = Arc::new(Turnstile::default());
             // A new engine: an answer from the prefix cache would prove less.
-            let engine = engine_at(tiny(name), config(), &turnstile);
-            block_on(async {
-                let answers = in_company(&engine, &turnstile, others, &how).await;
-                assert_eq!(answers[0].bits(), alone.bits(), "{name} beside {others:?}");
-            });
+            let watch = Arc::new(Watch::default());
+            let model = Planted { inner: tiny(name), fault: Fault::Nothing, at_step: 0, watch: Arc::clone(&watch) };
+            let engine = engine(model, config());
+            let answers = block_on(in_company(&engine, &watch, others, &how));
+            assert_eq!(answers[0].bits(), alone.bits(), "{name} beside {others:?}");
+            let rows = watch.most_rows.load(Ordering::SeqCst);
+            assert_eq!(rows, others.len() + 1, "they were in one batch");
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use candle_core::{Device, Result, Tensor};
 use omlx_kv::{Batch, KvCache, KvLayout};
-use omlx_models::{EchoModel, Model};
+use omlx_models::Model;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,30 +20,60 @@ pub(crate) enum Fault {
     NanAfter(u32),
 }
 
-/// An echo with a fault at one of its steps.
-pub(crate) struct Planted {
-    pub(crate) inner: EchoModel,
+/// A model with a fault at one of its steps.
+pub(crate) struct Planted<M> {
+    pub(crate) inner: M,
     pub(crate) fault: Fault,
     pub(crate) at_step: usize,
     pub(crate) watch: Arc<Watch>,
 }
 
-/// What a test sees of a model that it has given away.
-#[derive(Default)]
+/// What a test sees of a model that it has given away, and a gate in front of its steps.
 pub(crate) struct Watch {
+    /// Steps begun.
     pub(crate) steps: AtomicUsize,
+    /// Most rows in one step.
     pub(crate) most_rows: AtomicUsize,
     pub(crate) freed: AtomicBool,
+    allowed: AtomicUsize,
 }
 
-impl Model for Planted {
+impl Default for Watch {
+    fn default() -> Self {
+        Watch {
+            steps: AtomicUsize::new(0),
+            most_rows: AtomicUsize::new(0),
+            freed: AtomicBool::new(false),
+            allowed: AtomicUsize::new(usize::MAX),
+        }
+    }
+}
+
+impl Watch {
+    /// Lets `n` more steps begin; those after them wait.
+    pub(crate) fn allow(&self, n: usize) {
+        let steps = self.steps.load(Ordering::SeqCst);
+        self.allowed.store(steps.saturating_add(n), Ordering::SeqCst);
+    }
+
+    /// Whether all allowed steps have begun.
+    pub(crate) fn used_up(&self) -> bool {
+        self.steps.load(Ordering::SeqCst) >= self.allowed.load(Ordering::SeqCst)
+    }
+}
+
+impl<M: Model> Model for Planted<M> {
     fn layout(&self) -> &KvLayout {
         self.inner.layout()
     }
 
     fn forward(&self, batch: &Batch, kv: &KvCache) -> Result<Tensor> {
+        while self.watch.used_up() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
         let step = self.watch.steps.fetch_add(1, Ordering::SeqCst);
-        self.watch.most_rows.fetch_max(batch.starts.len() - 1, Ordering::SeqCst);
+        let rows = batch.starts.len() - 1;
+        self.watch.most_rows.fetch_max(rows, Ordering::SeqCst);
         let logits = self.inner.forward(batch, kv)?;
         match self.fault {
             Fault::Panic if step == self.at_step => panic!("planted panic"),
@@ -70,7 +101,7 @@ impl Model for Planted {
     }
 }
 
-impl Drop for Planted {
+impl<M> Drop for Planted<M> {
     fn drop(&mut self) {
         self.watch.freed.store(true, Ordering::SeqCst);
     }
