@@ -11,19 +11,11 @@ impl Ledger {
     /// Panics with the broken invariant, if there is one.
     pub fn check(&self) {
         for (seq, holdings) in &self.seqs {
-            assert_eq!(
-                holdings.len(),
-                self.groups.len(),
-                "{seq:?}: one table per group"
-            );
+            assert_eq!(holdings.len(), self.groups.len(), "{seq:?}: one table per group");
             for (g, (holding, group)) in holdings.iter().zip(&self.groups).enumerate() {
                 let first = &holdings[0];
                 let label = format!("{seq:?} group {g}");
-                assert_eq!(
-                    holding.table.end(),
-                    first.table.end(),
-                    "{label}: same tokens"
-                );
+                assert_eq!(holding.table.end(), first.table.end(), "{label}: same tokens");
                 assert_eq!(holding.keys.len(), first.keys.len(), "{label}: same seals");
                 check_holding(&label, holding, group);
             }
@@ -38,14 +30,8 @@ impl Ledger {
 /// Sealed blocks carry their name, open ones have none, and only sealed ones are forgotten.
 fn check_holding(label: &str, holding: &Holding, group: &Group) {
     let (table, keys) = (&holding.table, &holding.keys);
-    assert!(
-        table.forgotten() <= keys.len(),
-        "{label}: forgot an open block"
-    );
-    assert!(
-        keys.len() <= table.end(),
-        "{label}: sealed more than it holds"
-    );
+    assert!(table.forgotten() <= keys.len(), "{label}: forgot an open block");
+    assert!(keys.len() <= table.end(), "{label}: sealed more than it holds");
     let mut parent = group.root;
     for (i, key) in keys.iter().enumerate() {
         let Some(id) = table.get(i) else {
@@ -55,11 +41,7 @@ fn check_holding(label: &str, holding: &Holding, group: &Group) {
         let name = group.pool.blocks[id.index()].name.as_ref();
         let name = name.unwrap_or_else(|| panic!("{label}: sealed block {i} has no name"));
         assert_eq!(name.key, *key, "{label}: block {i} has another's name");
-        assert_eq!(
-            parent.child(&name.tokens),
-            *key,
-            "{label}: broken chain at {i}"
-        );
+        assert_eq!(parent.child(&name.tokens), *key, "{label}: broken chain at {i}");
         parent = *key;
     }
     for i in keys.len()..table.end() {
@@ -99,37 +81,17 @@ fn check_pool(g: usize, group: &Group, holders: &BTreeMap<BlockId, u32>, block: 
         let label = format!("group {g} {id:?}");
         let counted = holders.get(&id).copied().unwrap_or(0);
         assert_eq!(state.holders, counted, "{label}: wrong count of holders");
-        let idle = state
-            .rank
-            .is_some_and(|rank| pool.idle.get(&rank) == Some(&id));
+        let idle = state.rank.is_some_and(|rank| pool.idle.get(&rank) == Some(&id));
         assert_eq!(state.rank.is_some(), idle, "{label}: rank without a place");
         let states = usize::from(counted > 0) + usize::from(idle) + free[i];
-        assert_eq!(
-            states, 1,
-            "{label}: held {counted}, idle {idle}, free {}",
-            free[i]
-        );
+        assert_eq!(states, 1, "{label}: held {counted}, idle {idle}, free {}", free[i]);
         if let Some(name) = &state.name {
             named += 1;
-            assert_eq!(
-                pool.names.get(&name.key),
-                Some(&id),
-                "{label}: name leads elsewhere"
-            );
-            assert_eq!(
-                name.tokens.len(),
-                block,
-                "{label}: sealed before it was full"
-            );
+            assert_eq!(pool.names.get(&name.key), Some(&id), "{label}: name leads elsewhere");
+            assert_eq!(name.tokens.len(), block, "{label}: sealed before it was full");
         }
-        assert!(
-            idle <= state.name.is_some(),
-            "{label}: idle but not findable"
-        );
-        assert!(
-            free[i] == 0 || state.name.is_none(),
-            "{label}: free but findable"
-        );
+        assert!(idle <= state.name.is_some(), "{label}: idle but not findable");
+        assert!(free[i] == 0 || state.name.is_none(), "{label}: free but findable");
     }
     assert_eq!(pool.names.len(), named, "group {g}: names of no block");
     let idle = pool.blocks.iter().filter(|b| b.rank.is_some()).count();

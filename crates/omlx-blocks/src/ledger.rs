@@ -57,21 +57,14 @@ impl Ledger {
         let group = |(i, size): (usize, &GroupSize)| {
             assert!(size.blocks > 0, "group {i} has no blocks");
             assert!(size.reach != Reach::Last(0), "group {i} sees nothing");
-            assert!(
-                size.blocks.saturating_mul(block) <= u32::MAX as usize,
-                "group {i} has more slots than u32 counts"
-            );
+            assert!(size.blocks.saturating_mul(block) <= u32::MAX as usize, "group {i} has more slots than u32 counts");
             Group {
                 reach: size.reach,
                 root: BlockKey::root(&group_salt(&salt, i, size.reach)),
                 pool: Pool::new(size.blocks),
             }
         };
-        Self {
-            block,
-            groups: groups.iter().enumerate().map(group).collect(),
-            seqs: BTreeMap::new(),
-        }
+        Self { block, groups: groups.iter().enumerate().map(group).collect(), seqs: BTreeMap::new() }
     }
 
     /// Longest usable prefix in tokens: whole blocks, and at least one token is left to compute.
@@ -80,11 +73,8 @@ impl Ledger {
     /// has the blocks covering what the token at position `L` sees before itself.
     pub fn hit(&self, tokens: &[u32]) -> usize {
         let most = tokens.len().saturating_sub(1) / self.block;
-        let found: Vec<Vec<usize>> = self
-            .groups
-            .iter()
-            .map(|group| self.runs(group, &tokens[..most * self.block]))
-            .collect();
+        let found: Vec<Vec<usize>> =
+            self.groups.iter().map(|group| self.runs(group, &tokens[..most * self.block])).collect();
         let usable = |blocks: &usize| {
             self.groups.iter().zip(&found).all(|(group, runs)| {
                 let needed = blocks - self.first_needed(group.reach, blocks * self.block);
@@ -151,8 +141,7 @@ impl Ledger {
     pub fn grow(&mut self, seq: SeqId, len: usize) -> Result<(), Full> {
         let blocks = len.div_ceil(self.block);
         let (holdings, groups) = self.parts(seq);
-        let lacking =
-            |(h, g): (&Holding, &Group)| blocks.saturating_sub(h.table.end()) <= g.pool.available();
+        let lacking = |(h, g): (&Holding, &Group)| blocks.saturating_sub(h.table.end()) <= g.pool.available();
         if !holdings.iter().zip(groups.iter()).all(lacking) {
             return Err(Full);
         }
@@ -284,8 +273,7 @@ fn group_salt(salt: &Salt, index: usize, reach: Reach) -> Salt {
         Reach::All => 0,
         Reach::Last(w) => w as u64,
     };
-    salt.with("group", &(index as u64).to_le_bytes())
-        .with("window", &window.to_le_bytes())
+    salt.with("group", &(index as u64).to_le_bytes()).with("window", &window.to_le_bytes())
 }
 
 #[cfg(test)]

@@ -114,10 +114,7 @@ impl Pool {
         }
         let block = &mut self.blocks[id.index()];
         assert!(block.holders == 1 && block.name.is_none());
-        block.name = Some(Name {
-            key,
-            tokens: tokens.into(),
-        });
+        block.name = Some(Name { key, tokens: tokens.into() });
         self.names.insert(key, id);
         id
     }

@@ -68,9 +68,7 @@ mod tests {
                 for step in 1..9 {
                     let reach = Reach::Last(w);
                     let worst = (0..200_usize)
-                        .map(|start| {
-                            (start + step).div_ceil(block) - reach.first_visible(start) / block
-                        })
+                        .map(|start| (start + step).div_ceil(block) - reach.first_visible(start) / block)
                         .max();
                     assert_eq!(
                         Some(reach.peak_blocks(200 + step, step, block)),

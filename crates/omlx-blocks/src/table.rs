@@ -22,11 +22,7 @@ impl BlockTable {
     pub fn slot(&self, pos: usize, block: usize) -> Slot {
         let index = pos / block;
         let Some(id) = self.get(index) else {
-            panic!(
-                "position {pos} is in block {index}, but the table holds {}..{}",
-                self.forgotten,
-                self.end()
-            );
+            panic!("position {pos} is in block {index}, but the table holds {}..{}", self.forgotten, self.end());
         };
         Slot(id.0 * block as u32 + (pos % block) as u32)
     }
@@ -47,10 +43,7 @@ impl BlockTable {
     }
 
     pub(crate) fn starting_at(forgotten: usize) -> Self {
-        Self {
-            forgotten,
-            live: VecDeque::new(),
-        }
+        Self { forgotten, live: VecDeque::new() }
     }
 
     /// The block with this index, counted from the start of the sequence.

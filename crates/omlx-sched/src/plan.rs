@@ -44,14 +44,9 @@ impl Sched {
     ///
     /// Every plan is settled before the next one is made.
     pub fn plan(&mut self) -> Plan {
-        let mut draft = Draft {
-            plan: Plan::default(),
-            left: self.config.step_tokens,
-        };
-        let (decoding, catching_up): (Vec<SeqId>, Vec<SeqId>) = self
-            .running
-            .iter()
-            .partition(|id| self.seqs[id].pending() == 1);
+        let mut draft = Draft { plan: Plan::default(), left: self.config.step_tokens };
+        let (decoding, catching_up): (Vec<SeqId>, Vec<SeqId>) =
+            self.running.iter().partition(|id| self.seqs[id].pending() == 1);
         for seq in decoding.into_iter().chain(catching_up) {
             // It may have been parked for an older one.
             if draft.left > 0 && self.running.contains(&seq) {
@@ -62,10 +57,7 @@ impl Sched {
         if draft.plan.parked.is_empty() {
             self.admit(&mut draft);
         }
-        assert!(
-            self.is_idle() || !draft.plan.rows.is_empty(),
-            "someone is here but nobody moves"
-        );
+        assert!(self.is_idle() || !draft.plan.rows.is_empty(), "someone is here but nobody moves");
         draft.plan
     }
 
@@ -87,12 +79,7 @@ impl Sched {
         let grown = self.ledger.grow(seq, start + len);
         assert!(grown.is_ok(), "{seq:?} does not fit where it had room");
         draft.left -= len;
-        draft.plan.rows.push(Row {
-            seq,
-            start,
-            len,
-            logits: usize::from(start + len == end),
-        });
+        draft.plan.rows.push(Row { seq, start, len, logits: usize::from(start + len == end) });
     }
 
     /// Takes the youngest's blocks and puts it at the head of the queue; its sealed blocks stay findable.

@@ -24,8 +24,7 @@ impl Sched {
         for row in &plan.rows {
             let id = (row.logits > 0).then(|| {
                 let next = sampled.next().filter(|sampled| sampled.seq == row.seq);
-                next.unwrap_or_else(|| panic!("{row:?} has no sampled token"))
-                    .id
+                next.unwrap_or_else(|| panic!("{row:?} has no sampled token")).id
             });
             if self.seqs.contains_key(&row.seq) {
                 self.book(row, id, &mut outcomes);
