@@ -3,14 +3,13 @@
 //! A stream's status is held back until the engine's first word (or the first heartbeat), so that a refusal still gets
 //! its own status. Later faults reach the client as an error object in the stream, which then ends without `[DONE]`.
 
-use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::StreamExt;
-use futures_util::stream::select_all;
+use futures_util::stream::{iter, select_all};
 use omlx_api::{Fault, Finish};
 use serde::Serialize;
 
@@ -146,7 +145,7 @@ async fn stream(
     if let Some((_, Err(fault))) = first {
         return Err(fault.into());
     }
-    let mut early = VecDeque::from_iter(first);
+    let mut parts = iter(first).chain(parts);
     let lines = async_stream::stream! {
         let mut tally = Tally::default();
         for index in 0..choices {
@@ -154,13 +153,9 @@ async fn stream(
                 yield chat::opening(&head, index);
             }
         }
-        loop {
-            let next = match early.pop_front() {
-                Some(first) => Some(first),
-                None => parts.next().await,
-            };
-            match next {
-                Some((index, Ok(part))) => {
+        while let Some((index, part)) = parts.next().await {
+            match part {
+                Ok(part) => {
                     if let Part::End { usage, .. } = &part {
                         tally.add(index % manner.n == 0, *usage);
                     }
@@ -169,13 +164,12 @@ async fn stream(
                         Form::Text => completions::chunk(&head, index, part),
                     };
                 }
-                Some((_, Err(fault))) => {
+                Err(fault) => {
                     let error = Error::from(fault);
                     tracing::warn!(%error, "stream failed");
                     yield json(&error.envelope());
                     return;
                 }
-                None => break,
             }
         }
         if head.usage {

@@ -1,6 +1,7 @@
 //! LIFE-1: when the client goes, the request goes, in both modes; and a stop string ends the work.
 //!
-//! Fault planted and seen: an answer that keeps its ticket alive when it is dropped.
+//! Faults planted and seen: an answer that keeps its ticket alive when it is dropped; a stop string that cuts the text but
+//! does not end the answer.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};

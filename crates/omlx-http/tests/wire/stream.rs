@@ -157,13 +157,13 @@ async fn life_3_the_engine_thread_panics() {
 
 #[tokio::test]
 async fn refusals_of_the_engine() {
-    let refuse = |refusal: fn() -> Refusal| -> Act { Box::new(move |_, reply| reply.fail(Fault::Refused(refusal()))) };
-    let cases: [(fn() -> Refusal, u16, &str); 5] = [
-        (|| Refusal::TooLong { tokens: 80, context: 64 }, 400, "context_length_exceeded"),
-        (|| Refusal::NeverFits { tokens: 80, most: 64 }, 507, "no_memory"),
-        (|| Refusal::Full { waiting: 3 }, 503, "server_busy"),
-        (|| Refusal::Empty, 400, "invalid_value"),
-        (|| Refusal::UnknownToken { id: 999, vocab: 272 }, 400, "invalid_value"),
+    let refuse = |refusal: Refusal| -> Act { Box::new(move |_, reply| reply.fail(Fault::Refused(refusal))) };
+    let cases = [
+        (Refusal::TooLong { tokens: 80, context: 64 }, 400, "context_length_exceeded"),
+        (Refusal::NeverFits { tokens: 80, most: 64 }, 507, "no_memory"),
+        (Refusal::Full { waiting: 3 }, 503, "server_busy"),
+        (Refusal::Empty, 400, "invalid_value"),
+        (Refusal::UnknownToken { id: 999, vocab: 272 }, 400, "invalid_value"),
     ];
     for (refusal, status, code) in cases {
         for stream in [false, true] {

@@ -1,7 +1,6 @@
 //! Text: stop strings, split characters, end tokens, several answers; each case streamed and not, with equal outcome.
 //!
-//! Faults planted and seen: the held-back text of `finish` left out; a stop string that cuts but does not end; the last
-//! part of a stream lost.
+//! Faults planted and seen: the held-back text of `finish` left out; the first part of a stream lost.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
