@@ -39,9 +39,7 @@ pub enum Error {
     )]
     BigEndian,
     /// A container version this crate does not know.
-    #[error(
-        "GGUF version {found}; versions 2 and 3 are read: convert the model again with a current converter"
-    )]
+    #[error("GGUF version {found}; versions 2 and 3 are read: convert the model again with a current converter")]
     Version {
         /// The version in the file.
         found: u32,
@@ -161,9 +159,7 @@ pub enum Error {
         dims: Vec<u64>,
     },
     /// A row that is not a whole number of quantisation blocks.
-    #[error(
-        "tensor `{tensor}`: rows of {cols} values are not a whole number of {kind} blocks of {block}"
-    )]
+    #[error("tensor `{tensor}`: rows of {cols} values are not a whole number of {kind} blocks of {block}")]
     RaggedRow {
         /// Its name.
         tensor: String,
@@ -245,10 +241,7 @@ pub enum Error {
 impl Error {
     /// Puts the file's name before what was wrong.
     pub(crate) fn at(self, path: &Path) -> Self {
-        Self::In {
-            path: path.to_owned(),
-            fault: Box::new(self),
-        }
+        Self::In { path: path.to_owned(), fault: Box::new(self) }
     }
 
     /// What was wrong, without the file's name.

@@ -13,27 +13,16 @@ pub(crate) fn wrong_type(key: &str, expected: &'static str, found: &Value) -> Er
         Value::Array(array) => Kind::ArrayOf(array.kind()),
         one => Kind::One(one.kind()),
     };
-    Error::WrongType {
-        key: key.to_owned(),
-        expected,
-        found,
-    }
+    Error::WrongType { key: key.to_owned(), expected, found }
 }
 
 fn unsigned(key: &str, n: i128) -> Result<u64> {
     let found = i64::try_from(n).unwrap_or(i64::MAX);
-    u64::try_from(n).map_err(|_| Error::OutOfRange {
-        key: key.to_owned(),
-        expected: "an unsigned integer",
-        found,
-    })
+    u64::try_from(n).map_err(|_| Error::OutOfRange { key: key.to_owned(), expected: "an unsigned integer", found })
 }
 
 fn required<T>(key: &str, expected: &'static str, found: Option<T>) -> Result<T> {
-    found.ok_or_else(|| Error::MissingKey {
-        key: key.to_owned(),
-        expected,
-    })
+    found.ok_or_else(|| Error::MissingKey { key: key.to_owned(), expected })
 }
 
 impl Gguf {
@@ -44,9 +33,7 @@ impl Gguf {
 
     /// All keys in alphabetical order, with their values.
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + '_ {
-        self.pairs
-            .iter()
-            .map(|(key, pair)| (key.as_str(), &pair.value))
+        self.pairs.iter().map(|(key, pair)| (key.as_str(), &pair.value))
     }
 
     /// `general.architecture`, as in `llama`: the prefix of the model's own keys.
@@ -68,9 +55,7 @@ impl Gguf {
     pub fn opt_str(&self, key: &str) -> Result<Option<&str>> {
         match self.pairs.get(key) {
             None => Ok(None),
-            Some(pair) if pair.lossy => Err(Error::NotUtf8 {
-                key: key.to_owned(),
-            }),
+            Some(pair) if pair.lossy => Err(Error::NotUtf8 { key: key.to_owned() }),
             Some(pair) => match &pair.value {
                 Value::String(text) => Ok(Some(text)),
                 other => Err(wrong_type(key, "string", other)),
@@ -88,9 +73,7 @@ impl Gguf {
         let Some(value) = self.get(key) else {
             return Ok(None);
         };
-        let n = value
-            .integer()
-            .ok_or_else(|| wrong_type(key, "an unsigned integer", value))?;
+        let n = value.integer().ok_or_else(|| wrong_type(key, "an unsigned integer", value))?;
         unsigned(key, n).map(Some)
     }
 
@@ -181,11 +164,7 @@ impl Gguf {
             return Err(wrong());
         };
         let entries = array.integers().ok_or_else(wrong)?;
-        entries
-            .into_iter()
-            .map(|n| unsigned(key, n))
-            .collect::<Result<_>>()
-            .map(Some)
+        entries.into_iter().map(|n| unsigned(key, n)).collect::<Result<_>>().map(Some)
     }
 
     /// An array of real numbers, stored as f32 or f64.

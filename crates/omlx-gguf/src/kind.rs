@@ -103,10 +103,7 @@ impl GgmlType {
     }
 
     fn row(self) -> &'static (GgmlType, u32, &'static str, usize, usize) {
-        TABLE
-            .iter()
-            .find(|row| row.0 == self)
-            .expect("every type has a row in the table")
+        TABLE.iter().find(|row| row.0 == self).expect("every type has a row in the table")
     }
 }
 

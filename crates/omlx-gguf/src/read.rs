@@ -70,17 +70,8 @@ impl Gguf {
             tensor.place(data_start, alignment, file_bytes)?;
         }
         refuse_overlap(&tensors)?;
-        let by_name = tensors
-            .iter()
-            .enumerate()
-            .map(|(n, t)| (t.name.clone(), n))
-            .collect();
-        Ok(Self {
-            version,
-            pairs,
-            tensors,
-            by_name,
-        })
+        let by_name = tensors.iter().enumerate().map(|(n, t)| (t.name.clone(), n)).collect();
+        Ok(Self { version, pairs, tensors, by_name })
     }
 
     /// All tensors, in the file's order.
@@ -101,10 +92,7 @@ fn front<R: Read>(source: &mut Source<R>) -> Result<u32> {
         b"GGUF" => {}
         b"FUGG" => return Err(Error::BigEndian),
         _ => {
-            return Err(Error::Magic {
-                found,
-                hint: foreign(&found, source),
-            });
+            return Err(Error::Magic { found, hint: foreign(&found, source) });
         }
     }
     match source.u32()? {
@@ -146,10 +134,7 @@ fn pairs<R: Read>(source: &mut Source<R>, count: usize) -> Result<BTreeMap<Strin
 /// The type number of a value.
 fn value_type<R: Read>(source: &mut Source<R>) -> Result<ValueType> {
     let id = source.u32()?;
-    ValueType::from_id(id).ok_or_else(|| Error::UnknownValueType {
-        place: source.place(),
-        id,
-    })
+    ValueType::from_id(id).ok_or_else(|| Error::UnknownValueType { place: source.place(), id })
 }
 
 /// A type and a value of it.
@@ -193,9 +178,7 @@ fn array<R: Read>(source: &mut Source<R>) -> Result<Array> {
         ValueType::Bool => Array::Bool(numbers(source, |b: [u8; 1]| b != [0])?),
         ValueType::String => Array::Strings(strings(source)?),
         ValueType::Array => {
-            return Err(Error::NestedArray {
-                place: source.place(),
-            });
+            return Err(Error::NestedArray { place: source.place() });
         }
         ValueType::U64 => Array::U64(numbers(source, u64::from_le_bytes)?),
         ValueType::I64 => Array::I64(numbers(source, i64::from_le_bytes)?),
@@ -204,10 +187,7 @@ fn array<R: Read>(source: &mut Source<R>) -> Result<Array> {
 }
 
 /// A count and that many numbers.
-fn numbers<R: Read, T, const N: usize>(
-    source: &mut Source<R>,
-    number: fn([u8; N]) -> T,
-) -> Result<Vec<T>> {
+fn numbers<R: Read, T, const N: usize>(source: &mut Source<R>, number: fn([u8; N]) -> T) -> Result<Vec<T>> {
     let count = source.count(N as u64)?;
     source.numbers(count, number)
 }
@@ -235,11 +215,7 @@ fn directory<R: Read>(source: &mut Source<R>, count: usize) -> Result<Vec<Tensor
         source.enter(Place::Tensor(tensor.clone()));
         let dim_count = source.u32()?;
         if dim_count > MAX_DIMS {
-            return Err(Error::TooManyDims {
-                tensor,
-                count: dim_count,
-                limit: MAX_DIMS,
-            });
+            return Err(Error::TooManyDims { tensor, count: dim_count, limit: MAX_DIMS });
         }
         let mut dims = source.numbers(dim_count as usize, u64::from_le_bytes)?;
         // the file has the innermost dimension first
@@ -270,9 +246,6 @@ fn alignment(pairs: &BTreeMap<String, Pair>) -> Result<u64> {
     if found.is_power_of_two() && found <= MAX_ALIGNMENT {
         Ok(found)
     } else {
-        Err(Error::Alignment {
-            found,
-            limit: MAX_ALIGNMENT,
-        })
+        Err(Error::Alignment { found, limit: MAX_ALIGNMENT })
     }
 }

@@ -43,23 +43,12 @@ impl<R: Read> Source<R> {
 
     /// Claims the next `needs` bytes or says why they cannot be had.
     fn claim(&mut self, needs: u64) -> Result<()> {
-        let end = self
-            .at
-            .checked_add(needs)
-            .filter(|&end| end <= self.file_bytes);
+        let end = self.at.checked_add(needs).filter(|&end| end <= self.file_bytes);
         let Some(end) = end else {
-            return Err(Error::Truncated {
-                place: self.place(),
-                at: self.at,
-                needs,
-                file_bytes: self.file_bytes,
-            });
+            return Err(Error::Truncated { place: self.place(), at: self.at, needs, file_bytes: self.file_bytes });
         };
         if end > self.header_limit {
-            return Err(Error::HeaderTooLong {
-                place: self.place(),
-                limit: self.header_limit,
-            });
+            return Err(Error::HeaderTooLong { place: self.place(), limit: self.header_limit });
         }
         self.at = end;
         Ok(())
@@ -89,21 +78,12 @@ impl<R: Read> Source<R> {
         let left_bytes = self.file_bytes.min(self.header_limit) - self.at;
         match usize::try_from(count) {
             Ok(n) if count <= left_bytes / each_bytes => Ok(n),
-            _ => Err(Error::Count {
-                place: self.place(),
-                count,
-                each_bytes,
-                left_bytes,
-            }),
+            _ => Err(Error::Count { place: self.place(), count, each_bytes, left_bytes }),
         }
     }
 
     /// `count` numbers of `N` bytes; the count has been checked by [`count`](Self::count).
-    pub(crate) fn numbers<T, const N: usize>(
-        &mut self,
-        count: usize,
-        number: fn([u8; N]) -> T,
-    ) -> Result<Vec<T>> {
+    pub(crate) fn numbers<T, const N: usize>(&mut self, count: usize, number: fn([u8; N]) -> T) -> Result<Vec<T>> {
         let mut out = Vec::with_capacity(count);
         for _ in 0..count {
             out.push(number(self.bytes()?));
@@ -126,17 +106,11 @@ impl<R: Read> Source<R> {
     pub(crate) fn name(&mut self, limit: u64) -> Result<String> {
         let len = self.u64()?;
         if len > limit {
-            return Err(Error::NameTooLong {
-                place: self.place(),
-                found: len,
-                limit,
-            });
+            return Err(Error::NameTooLong { place: self.place(), found: len, limit });
         }
         self.claim(len)?;
         let mut bytes = vec![0; len as usize];
         self.inner.read_exact(&mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| Error::NameNotUtf8 {
-            place: self.place(),
-        })
+        String::from_utf8(bytes).map_err(|_| Error::NameNotUtf8 { place: self.place() })
     }
 }

@@ -29,53 +29,25 @@ impl TensorInfo {
         let elems = dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
         let cols = dims.last().copied().unwrap_or(1);
         let block = kind.block_elems() as u64;
-        let bytes = elems
-            .filter(|&n| n > 0)
-            .and_then(|n| (n / block).checked_mul(kind.block_bytes() as u64));
+        let bytes = elems.filter(|&n| n > 0).and_then(|n| (n / block).checked_mul(kind.block_bytes() as u64));
         let narrow: Option<Vec<usize>> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
         let (Some(bytes), Some(narrow)) = (bytes, narrow) else {
-            return Err(Error::BadShape {
-                tensor: name,
-                dims: dims.to_vec(),
-            });
+            return Err(Error::BadShape { tensor: name, dims: dims.to_vec() });
         };
         if cols % block != 0 {
-            return Err(Error::RaggedRow {
-                tensor: name,
-                cols,
-                kind: kind.name(),
-                block: kind.block_elems(),
-            });
+            return Err(Error::RaggedRow { tensor: name, cols, kind: kind.name(), block: kind.block_elems() });
         }
-        Ok(Self {
-            name,
-            dims: narrow,
-            kind,
-            offset,
-            bytes,
-        })
+        Ok(Self { name, dims: narrow, kind, offset, bytes })
     }
 
     /// Turns the offset into one from the start of the file, if the tensor then lies inside it.
     pub(crate) fn place(&mut self, data_start: u64, alignment: u64, file_bytes: u64) -> Result<()> {
         if !self.offset.is_multiple_of(alignment) {
-            return Err(Error::Misaligned {
-                tensor: self.name.clone(),
-                offset: self.offset,
-                alignment,
-            });
+            return Err(Error::Misaligned { tensor: self.name.clone(), offset: self.offset, alignment });
         }
         let start = data_start.saturating_add(self.offset);
-        if start
-            .checked_add(self.bytes)
-            .is_none_or(|end| end > file_bytes)
-        {
-            return Err(Error::PastEnd {
-                tensor: self.name.clone(),
-                start,
-                bytes: self.bytes,
-                file_bytes,
-            });
+        if start.checked_add(self.bytes).is_none_or(|end| end > file_bytes) {
+            return Err(Error::PastEnd { tensor: self.name.clone(), start, bytes: self.bytes, file_bytes });
         }
         self.offset = start;
         Ok(())
@@ -86,14 +58,8 @@ impl TensorInfo {
 pub(crate) fn refuse_overlap(tensors: &[TensorInfo]) -> Result<()> {
     let mut order: Vec<&TensorInfo> = tensors.iter().collect();
     order.sort_by_key(|t| t.offset);
-    match order
-        .windows(2)
-        .find(|w| w[0].offset + w[0].bytes > w[1].offset)
-    {
-        Some(w) => Err(Error::Overlap {
-            first: w[0].name.clone(),
-            second: w[1].name.clone(),
-        }),
+    match order.windows(2).find(|w| w[0].offset + w[0].bytes > w[1].offset) {
+        Some(w) => Err(Error::Overlap { first: w[0].name.clone(), second: w[1].name.clone() }),
         None => Ok(()),
     }
 }

@@ -211,10 +211,7 @@ pub struct Strings {
 impl Strings {
     /// An empty array with room for `count` entries.
     pub(crate) fn with_capacity(count: usize) -> Self {
-        Self {
-            ends: Vec::with_capacity(count),
-            ..Self::default()
-        }
+        Self { ends: Vec::with_capacity(count), ..Self::default() }
     }
 
     /// Adds an entry.
