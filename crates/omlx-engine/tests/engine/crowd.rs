@@ -112,7 +112,7 @@ fn crowd(name: &str) {
             let answers = block_on(in_company(&engine, &watch, others, &how));
             assert_eq!(answers[0].bits(), alone.bits(), "{name} beside {others:?}");
             let rows = watch.most_rows.load(Ordering::SeqCst);
-            assert_eq!(rows, others.len() + 1, "they were in one batch");
+            assert!(rows > others.len(), "never more than {rows} in one batch");
         }
     }
 }
@@ -159,7 +159,7 @@ fn draws_are_keyed_by_seed_and_position() {
     for name in MODELS {
         let alone = block_on(ask(&engine(tiny(name), config()), watched(1.0)));
         // Room for two and a half of the eight: most are parked and come back.
-        let tight = Config { kv_bytes: 0, ..config() };
+        let tight = Config { kv_bytes: 0, chunk_tokens: 32, ..config() };
         let model = tiny(name);
         let layout = omlx_models::Model::layout(&model);
         let bytes: u64 = (0..layout.groups.len()).map(|g| layout.block_bytes(g, tight.block)).sum();
