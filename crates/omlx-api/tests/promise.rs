@@ -47,7 +47,7 @@ async fn events(ticket: Ticket) -> Vec<Event> {
 /// A ticket whose request was treated by `fate` ends in `expected`, once, and last.
 async fn check(fate: impl FnOnce(EngineHandle, Mailbox), expected: Event) {
     let (handle, mailbox) = channel(4);
-    let ticket = send(&handle).unwrap();
+    let ticket = send(&handle).expect("an empty mailbox has room");
     fate(handle, mailbox);
     let events = events(ticket).await;
     let endings = events
