@@ -3,6 +3,7 @@
 //! One file per command. Everything heavy is done by shelling out to cargo and python3, so that this builds in seconds.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to its user")]
 
+mod bench;
 mod demo;
 mod dist;
 mod models;
@@ -33,6 +34,13 @@ Models
       --dir DIR         where to put them
       --gguf-only       do not make a Hugging Face folder of each
 
+Speed
+  bench [FILE...]   Tokens per second through the whole engine; every GGUF file in the models folder unless named.
+      --llama-cpp DIR   take turns with llama-bench and llama-batched-bench of that folder
+      --rounds N        turns, 3 unless given; medians are printed
+      --threads N       threads of both sides, one per core unless given
+      --json FILE       write every figure
+
 House
   tidy              Check the rules of the house: layers, captions, sizes, names.
   dist              Build the release binary and try to publish every public crate, without doing so.
@@ -50,6 +58,7 @@ fn main() -> ExitCode {
     let wants_help = rest.iter().any(|a| a == "--help" || a == "-h");
     let done = match command {
         _ if wants_help => help(),
+        "bench" => bench::run(rest),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "models" => models::run(rest),

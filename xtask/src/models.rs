@@ -83,6 +83,13 @@ fn fetch(model: &Model, dir: &Path) -> Done {
     }
     let parent = dir.join("gguf");
     fs::create_dir_all(&parent).map_err(Failed::at(&parent))?;
+    // two runs at once would write the same parts; the second waits and then finds the file
+    let lock_path = dir.join(".lock");
+    let lock = File::create(&lock_path).map_err(Failed::at(&lock_path))?;
+    lock.lock().map_err(Failed::at(&lock_path))?;
+    if path.is_file() {
+        return Ok(());
+    }
     println!("{}: {} MB, licence: {}", model.name, model.bytes / 1_000_000, model.license);
     match hub::fetch(model, dir) {
         Ok(()) => Ok(()),

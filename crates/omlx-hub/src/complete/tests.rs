@@ -5,6 +5,9 @@ use std::path::Path;
 
 use super::{Fault, Warning, check, shard};
 
+/// Names and contents of a folder's files.
+type Files<'a> = &'a [(&'a str, Vec<u8>)];
+
 /// A safetensors file with one tensor of `values` f32.
 fn weights(values: usize) -> Vec<u8> {
     let header = format!(
@@ -20,7 +23,7 @@ fn index(files: &[&str]) -> Vec<u8> {
 }
 
 /// Checks a folder with a configuration and these files; answers with its file names, or what is said about it.
-fn checked(files: &[(&str, Vec<u8>)]) -> Result<(Vec<String>, Vec<Warning>), String> {
+fn checked(files: Files<'_>) -> Result<(Vec<String>, Vec<Warning>), String> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.json"), "{}").unwrap();
     for (name, bytes) in files {
@@ -39,7 +42,7 @@ const T2: &str = "model-00002-of-00002.safetensors";
 
 #[test]
 fn complete_folders() {
-    let whole: &[(&[(&str, Vec<u8>)], &[&str])] = &[
+    let whole: &[(Files<'_>, &[&str])] = &[
         (&[("model.safetensors", weights(2))], &["model.safetensors"]),
         (&[(S1, weights(1)), (S2, weights(1)), (S3, weights(1)), (INDEX, index(&[S1, S2, S3]))], &[S1, S2, S3]),
         (&[(T1, weights(1)), (T2, weights(1))], &[T1, T2]),
@@ -74,7 +77,7 @@ fn a_stale_index_does_not_hide_a_complete_set() {
 
 #[test]
 fn what_is_not_complete_says_which_file() {
-    let cases: &[(&[(&str, Vec<u8>)], &str)] = &[
+    let cases: &[(Files<'_>, &str)] = &[
         (&[(INDEX, index(&[S1, S2]))], "model-00001-of-00003.safetensors, model-00002-of-00003.safetensors missing"),
         (&[(S1, weights(1)), (S3, weights(1))], "model-00002-of-00003.safetensors missing"),
         (&[(S1, weights(1)), (T2, weights(1))], "model-00001-of-00002.safetensors missing"),

@@ -1,0 +1,20 @@
+//! Medians, ratios round by round, and a side without figures.
+
+use super::*;
+
+#[test]
+fn a_row_shows_medians_and_the_median_ratio() {
+    let of = |values: &[f64]| Figures::from([("tg_b1".to_owned(), values.to_vec())]);
+    let line = row(Path::new("x/m.gguf"), &of(&[10.0, 30.0, 20.0]), Some(&of(&[20.0, 20.0, 80.0])));
+    // ratios 0.5, 1.5, 0.25; seen to fail: the ratio of the medians (1.0)
+    assert_eq!(line, "| m | – | – | – | 20 | 20 | 0.50 | – | – | – |");
+}
+
+#[test]
+fn header_and_row_have_the_same_columns() {
+    for peer in [false, true] {
+        let line = row(Path::new("m"), &Figures::new(), peer.then(Figures::new).as_ref());
+        let columns = |l: &str| l.matches('|').count();
+        assert!(header(peer).lines().all(|l| columns(l) == columns(&line)));
+    }
+}
