@@ -1,4 +1,5 @@
 //! An idle engine uses no CPU. Alone in its binary, so that no other test's work is counted.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;
@@ -23,17 +24,8 @@ fn ticks() -> u64 {
 fn before_between_and_after_requests() {
     let model = EchoModel::new(&[Reach::All], 50, 128);
     let salt = Salt::of(&[]);
-    let engine = spawn(
-        Box::new(model),
-        salt,
-        &candle_core::Device::Cpu,
-        Config::new(1 << 20),
-        Arc::default(),
-    )
-    .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let engine = spawn(Box::new(model), salt, &candle_core::Device::Cpu, Config::new(1 << 20), Arc::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for _ in 0..2 {
         let before = ticks();
         std::thread::sleep(Duration::from_millis(600));

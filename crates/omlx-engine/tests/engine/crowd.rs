@@ -1,7 +1,7 @@
 //! Crowd: a row in any company, at any chunk size, equals the row alone, bit for bit, on the CPU in f32.
 //!
 //! Company is arranged with the gate of `planted.rs`: while it is shut the engine cannot step, so it is certain who
-//! arrives in the same step. Faults seen to be caught: positions counted from the batch's start; an arg max over two rows.
+//! arrives in the same step. Fault seen to be caught: rows drawn in reverse order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,8 @@
 //! Echo: random arrivals, cancels, prefix hits and tiny pools; every id equals what the tokens alone say.
 //!
 //! The model's answer is a checksum over what it reads back through the block tables, so a wrong slot, a stale block,
-//! a lost token or a window off by one shows as another id. Faults seen to be caught: a row staged from `start + 1`;
-//! tables of group 0 for every group; a position drawn from the prompt's end; `seal` left out (the repeated prompt
-//! finds nothing).
+//! a lost token or a window off by one shows as another id. Faults seen to be caught: a row's position one too low; its
+//! tokens taken one too early; tables of group 0 for every group; rows drawn in reverse order; cached tokens not told.
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -181,7 +180,7 @@ fn penalties_see_the_answer_and_not_the_prompt() {
                 let mut row = [0.0; 12];
                 row[model.answer(&tokens) as usize] = 100.0;
                 for id in &tokens[5..] {
-                    row[*id as usize] = -200.0 + row[*id as usize];
+                    row[*id as usize] -= 200.0;
                 }
                 let best = row.iter().copied().fold(f32::MIN, f32::max);
                 tokens.push(row.iter().position(|x| *x == best).unwrap() as u32);

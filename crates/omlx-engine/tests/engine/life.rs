@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use omlx_api::{Busy, EngineHandle, Event, Fault, Generate, TokenMask};
+use omlx_api::{Busy, Event, Fault, Generate, TokenMask};
 use omlx_engine::{Config, Error, Turnstile};
 use omlx_models::EchoModel;
 use omlx_ops::Reach;
@@ -227,7 +227,6 @@ fn without_handles_what_was_asked_is_still_answered() {
 }
 
 /// A long prompt on one, token by token, and a short answer on the other, which does not wait for the long one's end.
-/// Caught: the turn kept over the whole loop.
 #[test]
 fn two_engines_share_a_device_by_the_step() {
     let turnstile = Arc::new(Turnstile::default());
