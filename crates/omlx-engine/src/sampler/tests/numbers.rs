@@ -63,12 +63,12 @@ fn exp_is_close_and_has_clean_ends() {
     }
 }
 
-/// Chi-square of 40,000 draws at successive positions against the reference's shares.
+/// Chi-square of 10,000 draws at successive positions against the reference's shares.
 /// Caught: weights without temperature; a number from the seed alone; position counted from the prompt's end.
 fn spreads_like(rules: Sampling) {
     let raw = row_of(3, 24, 3);
     let kept = naive(&raw, &rules, &[], &[]);
-    let n = 40_000;
+    let n = 10_000;
     let mut counts = vec![0_u32; raw.len()];
     let mut sampler = Sampler::new(rules, None, None, &[]);
     let mut scratch = Scratch::default();
