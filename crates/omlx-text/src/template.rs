@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
 
@@ -124,7 +125,7 @@ impl Template {
         let now = context.now;
         env.add_function("strftime_now", move |format: &str| clock::format(now, format));
         let template = env.get_template(name).expect("compiled at load");
-        template.render(minijinja::Value::serialize(&values)).map_err(|error| {
+        template.render(minijinja::value::Serde(&values)).map_err(|error| {
             if error.kind() == ErrorKind::OutOfFuel {
                 return Error::TemplateBudget { budget };
             }
