@@ -1,2 +1,28 @@
-//! Under construction.
-fn main() {}
+//! The server: configuration, then the models, then serving them.
+
+mod catalog;
+mod cli;
+mod config;
+mod find;
+mod limit;
+mod places;
+mod serve;
+mod start;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+fn main() -> Result<ExitCode> {
+    let resolved = config::Resolved::new(cli::Cli::parse())?;
+    start::log(resolved.log_level);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ending = runtime.block_on(start::run(resolved));
+    // Not waited for: a model that is still being loaded must not keep the process alive.
+    runtime.shutdown_background();
+    Ok(match ending? {
+        serve::Ending::Clean => ExitCode::SUCCESS,
+        serve::Ending::Cut => ExitCode::FAILURE,
+    })
+}

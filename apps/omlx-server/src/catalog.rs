@@ -1,0 +1,96 @@
+//! The models by name: known from the start, loaded when first asked for, each once however many ask at the same time.
+//!
+//! A model that cannot be loaded keeps the reason and is left out of the list; the others do not notice. It is tried
+//! again when asked for again, since its files may have been mended.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use omlx_api::EngineHandle;
+use omlx_http::{Card, OpenError, Served};
+use omlx_hub::Found;
+
+use crate::config::Settings;
+
+mod load;
+mod room;
+
+use load::Loader;
+use room::Room;
+
+/// All models of this server.
+#[derive(Clone)]
+pub(crate) struct Catalog {
+    rooms: Vec<Arc<Room>>,
+    loader: Arc<Loader>,
+}
+
+impl Catalog {
+    /// The models that were found, none loaded. Of two with the same path or the same name the first counts.
+    pub(crate) fn new(found: Vec<Found>, settings: Settings) -> Self {
+        let (mut paths, mut ids) = (HashSet::<PathBuf>::new(), HashSet::<String>::new());
+        let mut rooms = Vec::new();
+        for model in found {
+            let real = model.path.canonicalize().unwrap_or_else(|_| model.path.clone());
+            if !paths.insert(real) {
+                continue;
+            }
+            if !ids.insert(model.id.clone()) {
+                tracing::warn!("{}: a model named {} is already served from elsewhere", model.path.display(), model.id);
+                continue;
+            }
+            if let Err(fault) = &model.state {
+                tracing::warn!("model {} cannot be served: {fault}", model.id);
+            }
+            rooms.push(Arc::new(Room::new(model)));
+        }
+        Self { rooms, loader: Arc::new(Loader::new(settings)) }
+    }
+
+    /// How many models look as if they can be served.
+    pub(crate) fn servable(&self) -> usize {
+        self.rooms.iter().filter(|room| room.card().trouble.is_none()).count()
+    }
+
+    /// Tells all engines to stop: answers that still run end in an error.
+    pub(crate) fn stop(&self) {
+        for (_, engine) in omlx_http::Catalog::engines(self) {
+            engine.stop();
+        }
+    }
+
+    /// The model of this full name, or the only one whose last part it is.
+    fn find(&self, name: &str) -> Result<&Arc<Room>, OpenError> {
+        if let Some(room) = self.rooms.iter().find(|room| room.id() == name) {
+            return Ok(room);
+        }
+        let short: Vec<&Arc<Room>> =
+            self.rooms.iter().filter(|room| room.id().rsplit('/').next() == Some(name)).collect();
+        match short.as_slice() {
+            [] => Err(OpenError::Unknown),
+            [room] => Ok(room),
+            several => Err(OpenError::Ambiguous { candidates: several.iter().map(|r| r.id().to_owned()).collect() }),
+        }
+    }
+}
+
+impl omlx_http::Catalog for Catalog {
+    fn cards(&self) -> Vec<Card> {
+        self.rooms.iter().map(|room| room.card()).collect()
+    }
+
+    fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>> {
+        let room = self.find(name).map(Arc::clone);
+        Box::pin(async move { room?.open(&self.loader).await })
+    }
+
+    fn engines(&self) -> Vec<(String, EngineHandle)> {
+        let engine = |room: &Arc<Room>| Some((room.id().to_owned(), room.engine()?));
+        self.rooms.iter().filter_map(engine).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

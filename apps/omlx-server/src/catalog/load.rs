@@ -1,0 +1,157 @@
+//! From a path to a running engine, with the rules of the configuration turned into numbers for this model.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use candle_core::{DType, Device};
+use omlx_blocks::Salt;
+use omlx_engine::Turnstile;
+use omlx_http::{OpenError, Served};
+use omlx_models::{LoadOptions, Loaded};
+use omlx_text::TextModel;
+
+use crate::cli::KvType;
+use crate::config::{Context, Settings, free_bytes, readable};
+
+/// Requests that may wait for a place among those that are answered; more are told to come again later.
+const WAITING: usize = 256;
+
+/// Loads models, one at a time, for one device.
+pub(crate) struct Loader {
+    settings: Settings,
+    device: Device,
+    turnstile: Arc<Turnstile>,
+    /// Held during a load, so that what is free is not promised twice.
+    one_at_a_time: Mutex<()>,
+}
+
+/// Why a model was not loaded.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Its files cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// There is no memory for it now.
+    #[error("{0}")]
+    NoRoom(String),
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unusable(reason) => Self::Unusable { reason },
+            Failure::NoRoom(reason) => Self::NoRoom { reason },
+        }
+    }
+}
+
+impl Loader {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, device: Device::Cpu, turnstile: Arc::new(Turnstile::new(1)), one_at_a_time: Mutex::new(()) }
+    }
+
+    /// Loads a model and starts its engine.
+    pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
+        let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = Instant::now();
+        has_room(path)?;
+        let (text, loaded) = self.read(path)?;
+        let Loaded { model, card } = loaded;
+        for warning in &card.warnings {
+            tracing::warn!("model {id}: {warning}");
+        }
+        let config = self.engine_config();
+        let fault = |error: omlx_engine::Error| Failure::NoRoom(format!("{}: {error}", path.display()));
+        let context = config.fit(&model).map_err(fault)?.context;
+        let wished = self.wished(card.context);
+        if context < wished {
+            tracing::warn!(
+                "model {id}: its KV memory of {} holds {context} tokens, not {wished}; \
+                 raise --kv-memory, or take --kv-dtype f16",
+                readable(config.kv_bytes)
+            );
+        }
+        let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", self.settings.kv_type.to_string().as_bytes())]);
+        let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, Arc::clone(&self.turnstile));
+        let engine = engine.map_err(fault)?;
+        tracing::info!(
+            "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {context}",
+            start.elapsed().as_secs_f32(),
+            card.arch,
+            card.parameters as f64 / 1e6,
+            readable(card.weight_bytes),
+            card.dtype,
+        );
+        Ok(Served { engine, text: Arc::new(text), context, settings: omlx_http::Settings::default() })
+    }
+
+    /// Text and weights, read at the same time: large vocabularies take as long as small models.
+    fn read(&self, path: &Path) -> Result<(TextModel, Loaded), Failure> {
+        let kv = match self.settings.kv_type {
+            KvType::F32 => DType::F32,
+            KvType::F16 => DType::F16,
+            KvType::Bf16 => DType::BF16,
+        };
+        let (text, loaded) = std::thread::scope(|scope| {
+            let text = scope.spawn(|| TextModel::load(path));
+            let loaded = omlx_models::load(path, &self.device, &LoadOptions { kv });
+            (text.join(), loaded)
+        });
+        let loaded = loaded.map_err(|error| Failure::Unusable(error.to_string()))?;
+        let text = text.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((text.map_err(|error| Failure::Unusable(error.to_string()))?, loaded))
+    }
+
+    fn engine_config(&self) -> omlx_engine::Config {
+        let s = &self.settings;
+        // Without a word from the system only a fixed amount is safe.
+        let free = free_bytes().unwrap_or(2 << 30);
+        omlx_engine::Config {
+            block: s.block,
+            step_tokens: s.step_tokens,
+            chunk_tokens: s.step_tokens,
+            rows: s.rows,
+            waiting: WAITING,
+            context: match s.context {
+                Context::Model => None,
+                Context::Tokens(tokens) => Some(tokens),
+            },
+            ..omlx_engine::Config::new(s.kv_memory.of(free))
+        }
+    }
+
+    fn wished(&self, model: usize) -> usize {
+        match self.settings.context {
+            Context::Model => model,
+            Context::Tokens(tokens) => tokens.min(model),
+        }
+    }
+}
+
+/// Refuses a model whose files alone are larger than the memory that is free.
+fn has_room(path: &Path) -> Result<(), Failure> {
+    let (need, free) = (weight_bytes(path), free_bytes().unwrap_or(u64::MAX));
+    if need <= free {
+        return Ok(());
+    }
+    Err(Failure::NoRoom(format!(
+        "{}: its weights take {}, and {} are free; end other programs, or use a smaller or more strongly quantised model",
+        path.display(),
+        readable(need),
+        readable(free)
+    )))
+}
+
+/// Bytes of the weight files; unreadable ones are the loader's to report.
+fn weight_bytes(path: &Path) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    if path.is_file() {
+        return size(path);
+    }
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return 0;
+    };
+    let files = entries.flatten().map(|e| e.path());
+    files.filter(|p| p.extension().is_some_and(|e| e == "safetensors")).map(|p| size(&p)).sum()
+}

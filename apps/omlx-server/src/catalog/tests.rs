@@ -1,0 +1,121 @@
+//! One load for many, names, broken models beside good ones, mended ones, dead engines.
+
+use std::path::Path;
+
+use omlx_fixtures::{RandomLlama, random_llama};
+use omlx_http::Catalog as _;
+use omlx_hub::discover;
+
+use super::*;
+use crate::cli::KvType;
+use crate::config::{Context, Memory};
+
+fn settings() -> Settings {
+    Settings {
+        rows: 2,
+        context: Context::Model,
+        kv_memory: Memory::Bytes(64 << 20),
+        kv_type: KvType::F32,
+        block: 16,
+        step_tokens: 64,
+        threads: 1,
+    }
+}
+
+fn catalog(root: &Path) -> Catalog {
+    Catalog::new(discover(&[root.to_owned()]).models, settings())
+}
+
+fn models(names: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in names {
+        random_llama(&dir.path().join(name), &RandomLlama::default());
+    }
+    dir
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_ask_at_once_get_one_engine() {
+    let dir = models(&["m"]);
+    let catalog = catalog(dir.path());
+    let asking: Vec<_> = (0..8)
+        .map(|_| {
+            let catalog = catalog.clone();
+            tokio::spawn(async move { catalog.open("m").await.unwrap().engine })
+        })
+        .collect();
+    let mut engines = Vec::new();
+    for task in asking {
+        engines.push(task.await.unwrap());
+    }
+    assert_eq!(catalog.engines().len(), 1);
+    engines[0].stop();
+    for engine in &engines {
+        while engine.is_alive() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_does_not_stop_the_load() {
+    let dir = models(&["m"]);
+    let catalog = catalog(dir.path());
+    // Polled once, then dropped.
+    let _ = tokio::time::timeout(std::time::Duration::ZERO, catalog.open("m")).await;
+    while catalog.engines().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert!(catalog.open("m").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_full_or_the_only_last_part() {
+    let dir = models(&["org/m", "org/n", "other/m"]);
+    let catalog = catalog(dir.path());
+    assert!(catalog.open("org/m").await.is_ok());
+    assert!(catalog.open("n").await.is_ok());
+    assert!(
+        matches!(catalog.open("m").await, Err(OpenError::Ambiguous { candidates }) if candidates == ["org/m", "other/m"])
+    );
+    assert!(matches!(catalog.open("org").await, Err(OpenError::Unknown)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_model_is_told_and_served_once_mended() {
+    let dir = models(&["bad", "good"]);
+    let config = dir.path().join("bad/config.json");
+    let whole = std::fs::read(&config).unwrap();
+    std::fs::write(&config, "{\"model_type\": \"martian\"}").unwrap();
+    let catalog = catalog(dir.path());
+    let Err(OpenError::Unusable { reason }) = catalog.open("bad").await else { panic!("it opened") };
+    assert!(reason.contains("config.json") && reason.contains("martian"), "{reason}");
+    let troubles: Vec<bool> = catalog.cards().iter().map(|c| c.trouble.is_some()).collect();
+    assert_eq!((troubles, catalog.servable()), (vec![true, false], 1));
+    assert!(catalog.open("good").await.is_ok());
+
+    std::fs::write(&config, whole).unwrap();
+    assert!(catalog.open("bad").await.is_ok());
+    assert_eq!(catalog.servable(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_engine_is_replaced() {
+    let dir = models(&["m"]);
+    let catalog = catalog(dir.path());
+    let first = catalog.open("m").await.unwrap().engine;
+    first.stop();
+    while first.is_alive() {
+        tokio::task::yield_now().await;
+    }
+    assert!(catalog.open("m").await.unwrap().engine.is_alive());
+}
+
+#[test]
+fn of_two_with_the_same_name_the_first_counts() {
+    let (a, b) = (models(&["m"]), models(&["m"]));
+    let roots = [a.path().to_owned(), b.path().to_owned(), a.path().to_owned()];
+    let found = roots.iter().flat_map(|root| discover(std::slice::from_ref(root)).models).collect();
+    let catalog = Catalog::new(found, settings());
+    assert_eq!(catalog.cards().len(), 1);
+}

@@ -1,0 +1,144 @@
+//! What the user may type: the first of two stages, everything optional. `config.rs` makes the second of it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, ValueEnum};
+
+use crate::config::Memory;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  Serve one model on http://127.0.0.1:8000:
+    omlx-server --model ~/models/SmolLM2-135M-Instruct
+
+  Serve every model in a folder, each loaded on first use:
+    omlx-server --model-dir ~/models
+
+  Let the local network in, with a key, and bound memory and parallel answers:
+    OMLX_API_KEY=... omlx-server --model-dir ~/models --host 0.0.0.0 --kv-memory 4GiB --max-concurrent 4
+
+  Ask it:
+    curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
+      -d '{\"model\": \"SmolLM2-135M-Instruct\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}'
+
+MODELS
+  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in
+  the API is its path below --model-dir, or the last part of --model; GET /v1/models lists them. A model that
+  cannot be loaded is shown with the reason and does not disturb the others.
+
+STOPPING
+  Ctrl-C (or SIGTERM) stops taking requests and lets running answers finish, for 30 seconds at most; a second
+  Ctrl-C ends at once.";
+
+/// Serves language models on this machine over the OpenAI API.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "omlx-server", version, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) models: Models,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    /// How much is logged, to the standard error; prompts, answers and keys never are.
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    pub(crate) log_level: LogLevel,
+}
+
+/// Which models are served.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Models (at least one of --model, --model-dir)")]
+pub(crate) struct Models {
+    /// A model to load at start: a folder, a .gguf file, or a name such as HuggingFaceTB/SmolLM2-135M-Instruct that is
+    /// looked up on this machine first and else fetched from the Hugging Face hub. May be given several times.
+    #[arg(long, value_name = "PATH|REPO", required_unless_present = "model_dir")]
+    pub(crate) model: Vec<String>,
+
+    /// A folder of models, each loaded when first asked for. May be given several times.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model_dir: Vec<PathBuf>,
+
+    /// Never ask the hub: use only what is on this machine.
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// The name of the model in the API, in place of its own; needs exactly one --model.
+    #[arg(long, value_name = "ALIAS", requires = "model")]
+    pub(crate) name: Option<String>,
+}
+
+/// Who can reach the server.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Network {
+    /// The address to listen on. Anything but this machine itself needs --api-key or --no-auth.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+
+    /// The port to listen on; 0 takes a free one and prints it.
+    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    pub(crate) port: u16,
+
+    /// The key that clients must send, as `Authorization: Bearer KEY` or `x-api-key: KEY`. The environment variable is
+    /// the better way: other users of the machine can see the command line.
+    #[arg(long, value_name = "KEY", env = "OMLX_API_KEY", hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+
+    /// Serve other machines without a key: whoever can reach the port can use the models.
+    #[arg(long, conflicts_with = "api_key")]
+    pub(crate) no_auth: bool,
+}
+
+/// How much is computed and remembered at once.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Work and memory (per loaded model)")]
+pub(crate) struct Work {
+    /// Answers written at the same time; further requests wait their turn.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) max_concurrent: u32,
+
+    /// Longest prompt and answer together, in tokens [default: what the model was made for, if the memory holds it]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) context: Option<u32>,
+
+    /// Memory for keys and values: bytes with a unit (512MB, 2GiB), or a share of what is free when the model is
+    /// loaded. No more is taken than --max-concurrent answers of full length need.
+    #[arg(long, value_name = "SIZE|SHARE", default_value = "25%")]
+    pub(crate) kv_memory: Memory,
+
+    /// How keys and values are kept: f32 is exact, f16 and bf16 take half the memory.
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t = KvType::F32)]
+    pub(crate) kv_dtype: KvType,
+
+    /// Tokens per cache block: prompts that begin alike share whole blocks.
+    #[arg(long, value_name = "TOKENS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) block: u32,
+
+    /// Tokens computed per step, over all answers: larger reads prompts faster, smaller keeps answers smoother.
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) step_tokens: u32,
+
+    /// Threads that compute [default: one per physical core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: Option<u32>,
+}
+
+/// Precision of keys and values in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KvType {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// Least important message that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}

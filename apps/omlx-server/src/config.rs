@@ -1,0 +1,177 @@
+//! The configuration in its second stage: every question answered, printed at start.
+//!
+//! Nothing after this file asks "or the default?". What depends on a model or on the memory that is free when it is
+//! loaded stays a rule here ([`Context`], [`Memory`]) and becomes a number in `catalog/load.rs`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::cli::{Cli, KvType, LogLevel};
+
+mod memory;
+
+pub(crate) use memory::{Memory, free_bytes, readable};
+
+/// Everything the server needs to know.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) models: Vec<Wanted>,
+    pub(crate) model_dirs: Vec<PathBuf>,
+    pub(crate) offline: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) access: Access,
+    pub(crate) settings: Settings,
+    pub(crate) log_level: LogLevel,
+}
+
+/// A model to load at start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// A path, or a name to look up.
+    pub(crate) source: String,
+    /// Its name in the API, where it is not to have its own.
+    pub(crate) alias: Option<String>,
+}
+
+/// Who may use the models.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Whoever knows the key.
+    Key(String),
+    /// Programs on this machine.
+    ThisMachine,
+    /// Whoever reaches the port.
+    Anyone,
+}
+
+/// How each loaded model works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Answers at the same time.
+    pub(crate) rows: usize,
+    pub(crate) context: Context,
+    pub(crate) kv_memory: Memory,
+    pub(crate) kv_type: KvType,
+    /// Tokens per block.
+    pub(crate) block: usize,
+    pub(crate) step_tokens: usize,
+    pub(crate) threads: usize,
+}
+
+/// The longest sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// What the model was made for, or less where the memory holds less.
+    Model,
+    /// So many tokens.
+    Tokens(usize),
+}
+
+impl Resolved {
+    /// Answers every question that the command line left open.
+    pub(crate) fn new(cli: Cli) -> Result<Self> {
+        let Cli { models, network, work, log_level } = cli;
+        if models.name.is_some() && models.model.len() != 1 {
+            bail!(
+                "--name renames one model, but --model was given {} times; name the folders as they should be called",
+                models.model.len()
+            );
+        }
+        let access = match network.api_key {
+            Some(key) if !key.is_empty() => Access::Key(usable(key)?),
+            Some(_) if std::env::var_os("OMLX_API_KEY").is_none() => {
+                bail!("--api-key is empty; leave it out to serve without a key")
+            }
+            _ if network.no_auth => Access::Anyone,
+            _ => Access::ThisMachine,
+        };
+        omlx_ops::set_threads(work.threads.unwrap_or(0) as usize);
+        Ok(Self {
+            models: models.model.into_iter().map(|source| Wanted { source, alias: models.name.clone() }).collect(),
+            model_dirs: models.model_dir,
+            offline: models.offline,
+            host: network.host,
+            port: network.port,
+            access,
+            settings: Settings {
+                rows: work.max_concurrent as usize,
+                context: work.context.map_or(Context::Model, |tokens| Context::Tokens(tokens as usize)),
+                kv_memory: work.kv_memory,
+                kv_type: work.kv_dtype,
+                block: work.block as usize,
+                step_tokens: work.step_tokens as usize,
+                threads: omlx_ops::threads(),
+            },
+            log_level,
+        })
+    }
+}
+
+/// Refuses a key that no HTTP header can carry.
+fn usable(key: String) -> Result<String> {
+    if key.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(key);
+    }
+    bail!("the API key holds a space or a character outside ASCII, which no HTTP header can carry; choose another one")
+}
+
+impl fmt::Display for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.settings;
+        let context = match s.context {
+            Context::Model => "the model's own, as far as memory holds it".to_owned(),
+            Context::Tokens(tokens) => format!("{tokens} tokens"),
+        };
+        writeln!(f, "  access          {}", self.access)?;
+        writeln!(f, "  answers at once {} per model", s.rows)?;
+        writeln!(f, "  context         {context}")?;
+        writeln!(
+            f,
+            "  KV cache        {} per model, {}, blocks of {} tokens",
+            budget(s.kv_memory),
+            s.kv_type,
+            s.block
+        )?;
+        write!(f, "  steps           {} tokens, {} threads", s.step_tokens, s.threads)
+    }
+}
+
+fn budget(memory: Memory) -> String {
+    match memory {
+        Memory::Bytes(_) => format!("at most {memory}"),
+        Memory::Percent(_) => format!("at most {memory} of free memory"),
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key(_) => "with the API key",
+            Self::ThisMachine => "this machine only, without a key",
+            Self::Anyone => "ANYONE who reaches the port, without a key (--no-auth)",
+        })
+    }
+}
+
+impl fmt::Debug for Access {
+    /// The key must never reach a log, so not even this shows it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access({self})")
+    }
+}
+
+impl fmt::Display for KvType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! What command lines resolve to, and which are refused.
+
+use clap::{CommandFactory, Parser};
+
+use super::*;
+
+fn resolve(args: &str) -> Result<Resolved> {
+    Resolved::new(Cli::try_parse_from(std::iter::once("omlx-server").chain(args.split_whitespace()))?)
+}
+
+#[track_caller]
+fn refused(args: &str, part: &str) {
+    let error = resolve(args).map(|r| r.to_string()).unwrap_err().to_string();
+    assert!(error.contains(part), "{args}: {error}");
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults_are_on_loopback_without_a_key() {
+    let r = resolve("--model m").unwrap();
+    assert_eq!((r.host.as_str(), r.port, &r.access), ("127.0.0.1", 8000, &Access::ThisMachine));
+    assert_eq!((r.settings.rows, r.settings.context, r.settings.kv_memory), (8, Context::Model, Memory::Percent(25.0)));
+}
+
+#[test]
+fn a_key_is_kept_and_never_shown() {
+    let r = resolve("--model m --api-key k-test-1").unwrap();
+    assert_eq!(r.access, Access::Key("k-test-1".into()));
+    assert!(!format!("{r:?} {r}").contains("k-test-1"));
+}
+
+#[test]
+fn what_is_refused() {
+    refused("", "--model");
+    refused("--model a --model b --name n", "2 times");
+    refused("--model-dir d --name n", "--model");
+    refused("--model m --api-key schlüssel", "outside ASCII");
+    refused("--model m --api-key k --no-auth", "cannot be used with");
+    refused("--model m --kv-memory 12", "unit");
+    refused("--model m --kv-memory 0%", "above 0%");
+    refused("--model m --max-concurrent 0", "1..=4096");
+    refused("--model m --block 0", "1..=1024");
+    refused("--model m --port 70000", "65535");
+    refused("--model m --kv-dtype f8", "possible values");
+}

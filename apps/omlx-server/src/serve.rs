@@ -1,0 +1,108 @@
+//! The socket: where to listen, who may be let in, and how to stop.
+//!
+//! A first signal stops taking connections and lets running answers finish; a second one, or the time limit, ends at once.
+
+use std::future::IntoFuture as _;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::net::{TcpListener, lookup_host};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::Access;
+use crate::limit::Limited;
+
+/// How long running answers may go on after the first signal.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long the news of a cut answer may take to its client.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How the server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All answers were complete.
+    Clean,
+    /// The time was up, or the user would not wait.
+    Cut,
+}
+
+/// Opens the port, unless that would let other machines in without a key.
+pub(crate) async fn bind(host: &str, port: u16, access: &Access) -> Result<(TcpListener, SocketAddr)> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port))
+        .await
+        .with_context(|| format!("--host {host} is no address of this machine; 127.0.0.1 and 0.0.0.0 always work"))?
+        .collect();
+    if *access == Access::ThisMachine && !addresses.iter().all(|a| a.ip().is_loopback()) {
+        bail!(
+            "--host {host} lets other machines in, and no key is set; set OMLX_API_KEY (or --api-key), \
+             listen on 127.0.0.1, or say --no-auth if everyone on the network may use the models"
+        );
+    }
+    let listener = TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
+        let way_out = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another program uses it: stop that one, or choose another --port (0 takes a free one)"
+            }
+            ErrorKind::PermissionDenied => "ports below 1024 need special rights: choose a higher --port",
+            ErrorKind::AddrNotAvailable => "this machine has no such address: choose another --host",
+            _ => "choose another --host or --port",
+        };
+        anyhow::Error::new(error).context(format!("cannot listen on {host}, port {port}; {way_out}"))
+    })?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Answers requests until told to stop. `cut` ends the answers that would not end by themselves.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    app: axum::Router,
+    mut signals: mpsc::Receiver<()>,
+    cut: impl FnOnce(),
+) -> Result<Ending> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = axum::serve(Limited::new(listener), app).with_graceful_shutdown(async {
+        // A dropped sender also means: stop.
+        let _ = stopped.await;
+    });
+    let mut server = std::pin::pin!(server.into_future());
+    let patience = async move {
+        signals.recv().await;
+        tracing::info!(
+            "stopping: running answers may finish for {} seconds; a second signal ends at once",
+            GRACE.as_secs()
+        );
+        drop(stop);
+        tokio::select! {
+            () = tokio::time::sleep(GRACE) => tracing::warn!("the time is up: answers that still run are cut off"),
+            Some(()) = signals.recv() => tracing::warn!("second signal: answers that still run are cut off"),
+        }
+    };
+    tokio::select! {
+        done = &mut server => return done.context("the server stopped").map(|()| Ending::Clean),
+        () = patience => {}
+    }
+    cut();
+    // Long enough for the clients to be told, short enough for "at once".
+    let _ = tokio::time::timeout(LAST_WORDS, server).await;
+    Ok(Ending::Cut)
+}
+
+/// A message for each SIGINT and SIGTERM.
+pub(crate) fn signals() -> Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel(2);
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+            let (mut stream, sender) = (signal(kind).context("cannot watch for signals")?, sender.clone());
+            tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(()).await.is_ok() {} });
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::spawn(async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).await.is_ok() {} });
+    Ok(receiver)
+}

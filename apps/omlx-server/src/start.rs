@@ -1,0 +1,119 @@
+//! What happens between the configuration and the first request, and what the user gets to read of it.
+//!
+//! The port is opened first, so that a mistake there costs no loading time; clients that come early wait in its queue.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use omlx_http::Catalog as _;
+use tracing::level_filters::LevelFilter;
+
+use crate::catalog::Catalog;
+use crate::cli::LogLevel;
+use crate::config::{Access, Resolved};
+use crate::find::{Finds, find};
+use crate::serve::{Ending, bind, serve, signals};
+
+/// Sends the log to the standard error. Neither prompts nor answers nor keys are ever logged.
+pub(crate) fn log(level: LogLevel) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    // Other crates below warnings are their authors' matter: some would log what a connection carries.
+    let filter = tracing_subscriber::EnvFilter::new(format!("warn,omlx={level}"));
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).with_target(false).init();
+}
+
+/// Opens the port, finds and loads the models, answers until told to stop.
+pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
+    let signals = signals()?;
+    let (listener, address) = bind(&resolved.host, resolved.port, &resolved.access).await?;
+    let resolved = Arc::new(resolved);
+    let looking = Arc::clone(&resolved);
+    let finds = tokio::task::spawn_blocking(move || find(&looking)).await??;
+    let given = finds.given.clone();
+    let catalog = shelve(finds, &resolved)?;
+    load(&catalog, &given).await?;
+    announce(&resolved, &catalog, address)?;
+    let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
+    serve(listener, app, signals, move || catalog.stop()).await
+}
+
+fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
+    let catalog = Catalog::new(finds.models, resolved.settings);
+    if catalog.cards().is_empty() {
+        let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| d.display().to_string()).collect();
+        bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));
+    }
+    Ok(catalog)
+}
+
+/// Loads the models that were named on the command line. It is enough that one model can be served.
+async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
+    let mut last = None;
+    for id in given {
+        last = catalog.open(id).await.err().map(|error| (id, error)).or(last);
+    }
+    match last {
+        Some((id, error)) if catalog.servable() == 0 => {
+            bail!("no model can be served; {id}: {error}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The URL, what was resolved, and something to try.
+fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Result<()> {
+    let cards = catalog.cards();
+    let (good, bad): (Vec<_>, Vec<_>) = cards.iter().partition(|card| card.trouble.is_none());
+    let names: Vec<&str> = good.iter().take(10).map(|card| card.id.as_str()).collect();
+    let more = if good.len() > names.len() { format!(" and {} more", good.len() - names.len()) } else { String::new() };
+    let key =
+        if matches!(resolved.access, Access::Key(_)) { " -H \"authorization: Bearer $OMLX_API_KEY\"" } else { "" };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "omlx-server {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "  models          {}{more}", names.join(", "))?;
+    for card in &bad {
+        writeln!(out, "  not servable    {}: {}", card.id, card.trouble.as_deref().unwrap_or_default())?;
+    }
+    writeln!(out, "{resolved}")?;
+    let url = format!("http://{}", reachable(address));
+    writeln!(out, "Listening on {url}")?;
+    if let Some(name) = names.first() {
+        let name = name.replace('\'', "");
+        writeln!(out, "Try: curl {url}/v1/chat/completions{key} -H 'content-type: application/json' \\")?;
+        writeln!(out, "  -d '{{\"model\": \"{name}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hi\"}}]}}'")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// An address that a client on this machine can use: the one that means "all" is none.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
+fn front_door(resolved: &Resolved) -> omlx_http::Config {
+    let (api_key, hosts) = match &resolved.access {
+        Access::Key(key) => (Some(key.clone()), None),
+        Access::Anyone => (None, None),
+        // A web page whose name was pointed at this machine must not read the answers.
+        Access::ThisMachine => {
+            let mut hosts = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).to_vec();
+            hosts.push(resolved.host.clone());
+            (None, Some(hosts))
+        }
+    };
+    omlx_http::Config { api_key, hosts, ..omlx_http::Config::default() }
+}

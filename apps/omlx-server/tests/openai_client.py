@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Drives omlx-server with the official `openai` client, on a tiny model and, where it is there, a real one.
+
+  python3 apps/omlx-server/tests/openai_client.py [--server PATH] [--models DIR]
+
+Needs nothing but Python 3.9 and pip: it makes its own virtual environment below the target folder, once. Without
+--server it builds the server with cargo (debug). Real models are looked for in --models, else $OMLX_MODELS, else
+~/.cache/omlx/models; `cargo xtask models` fetches them, and OMLX_REQUIRE_MODELS=1 makes their absence a failure.
+The last line says how many checks passed and failed; the exit status is 1 if any failed.
+"""
+import argparse
+import asyncio
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import urllib.request
+import venv
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[3]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
+OPENAI = "openai>=1.60"
+KEY = "k-python-client"
+REAL = "smollm2-135m-instruct"
+
+
+def own_environment():
+    """Runs this script again inside its environment, unless it is there already."""
+    home = TARGET / "openai-client"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if Path(sys.prefix).resolve() == home.resolve():
+        return
+    ready = home / "ready"
+    if not ready.exists() or ready.read_text() != OPENAI:
+        print(f"making {home} with {OPENAI}", flush=True)
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", OPENAI], check=True)
+        ready.write_text(OPENAI)
+    sys.exit(subprocess.run([python, __file__, *sys.argv[1:]]).returncode)
+
+
+def build():
+    subprocess.run(["cargo", "build", "--quiet", "--package", "omlx-server"], cwd=REPO, check=True)
+    return TARGET / "debug" / ("omlx-server.exe" if os.name == "nt" else "omlx-server")
+
+
+class Server:
+    """The server on a free port, with a key; ended on leaving the block."""
+
+    def __init__(self, binary, model, *args):
+        command = [str(binary), "--model", str(model), "--port", "0", *args]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMLX_API_KEY": KEY})
+        lines = queue.Queue()
+        threading.Thread(target=self.read, args=(lines,), daemon=True).start()
+        found, until = None, time.monotonic() + 120
+        while not found:
+            line = lines.get(timeout=max(0.1, until - time.monotonic()))
+            assert line is not None, "the server ended at once"
+            found = re.match(r"Listening on (http://\S+)", line)
+        self.url = found.group(1)
+
+    def read(self, lines):
+        for line in self.process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    def busy(self):
+        with urllib.request.urlopen(self.url + "/health", timeout=10) as answer:
+            return sum(model["running"] + model["waiting"] for model in json.load(answer)["models"])
+
+    def settles(self, seconds=20):
+        until = time.monotonic() + seconds
+        while self.busy():
+            assert time.monotonic() < until, "work goes on after the client has gone"
+            time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+# ------------------------------------------------------------ checks: each takes (server, client, model)
+
+
+def models_are_listed(_, client, model):
+    assert [m.id for m in client.models.list()] == [model]
+    assert client.models.retrieve(model).id == model
+    raises(openai.NotFoundError, lambda: client.models.retrieve("nobody"))
+
+
+def a_chat_is_answered(_, client, model):
+    answer = client.chat.completions.create(model=model, messages=user("Hello"), max_tokens=8, temperature=0)
+    choice = answer.choices[0]
+    assert answer.object == "chat.completion" and answer.model == model and answer.id and answer.created
+    assert choice.message.role == "assistant" and isinstance(choice.message.content, str)
+    assert choice.finish_reason in ("length", "stop")
+    usage = answer.usage
+    assert usage.prompt_tokens > 0 and 0 < usage.completion_tokens <= 8
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def a_stream_says_the_same(_, client, model):
+    request = dict(model=model, messages=user("Tell me"), max_tokens=24, temperature=0)
+    plain = client.chat.completions.create(**request)
+    chunks = list(client.chat.completions.create(**request, stream=True, stream_options={"include_usage": True}))
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == plain.choices[0].message.content, (text, plain.choices[0].message.content)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert len({(c.id, c.created, c.model, c.object) for c in chunks}) == 1
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == plain.choices[0].finish_reason
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == plain.usage.completion_tokens
+    assert chunks[-1].usage.prompt_tokens == plain.usage.prompt_tokens
+    without = list(client.chat.completions.create(**request, stream=True))
+    assert all(c.usage is None and c.choices for c in without)
+
+
+def completions_too(_, client, model):
+    request = dict(model=model, prompt="Once upon a time", max_tokens=12, temperature=0)
+    plain = client.completions.create(**request)
+    assert plain.object == "text_completion" and plain.usage.completion_tokens <= 12
+    text = "".join(c.choices[0].text for c in client.completions.create(**request, stream=True) if c.choices)
+    assert text == plain.choices[0].text
+    several = client.completions.create(**{**request, "prompt": ["a", "b", "a"]})
+    assert [c.index for c in several.choices] == [0, 1, 2]
+    assert several.choices[0].text == several.choices[2].text
+
+
+def a_stop_string_is_cut(_, client, model):
+    request = dict(model=model, prompt="The river", max_tokens=48, temperature=0)
+    whole = client.completions.create(**request).choices[0].text
+    stop = next(whole[i:i + 2] for i in range(4, len(whole) - 1) if "\ufffd" not in whole[i:i + 2])
+    cut = client.completions.create(**request, stop=[stop]).choices[0]
+    assert cut.text == whole[:whole.index(stop)] and cut.finish_reason == "stop", (cut.text, stop, whole)
+    chunks = client.completions.create(**request, stop=stop, stream=True)
+    assert "".join(c.choices[0].text for c in chunks if c.choices) == cut.text
+
+
+def several_answers(_, client, model):
+    request = dict(model=model, messages=user("Say"), max_tokens=16, temperature=1.0, seed=5, n=3)
+    answer = client.chat.completions.create(**request)
+    assert [c.index for c in answer.choices] == [0, 1, 2]
+    texts = [c.message.content for c in answer.choices]
+    assert len(set(texts)) > 1, texts
+    assert [c.message.content for c in client.chat.completions.create(**request).choices] == texts
+    streamed = ["", "", ""]
+    for chunk in client.chat.completions.create(**request, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+    assert streamed == texts
+
+
+def logprobs_are_given(_, client, model):
+    request = dict(model=model, messages=user("Hi"), max_tokens=4, temperature=0, logprobs=True, top_logprobs=3)
+    content = client.chat.completions.create(**request).choices[0].logprobs.content
+    assert 0 < len(content) <= 4
+    for token in content:
+        assert token.logprob <= 0 and len(token.top_logprobs) == 3
+        assert token.top_logprobs[0].logprob >= token.top_logprobs[1].logprob >= token.top_logprobs[2].logprob
+        assert abs(token.logprob - token.top_logprobs[0].logprob) < 1e-6, "greedy takes the likeliest"
+        assert token.bytes is not None
+    plain = client.completions.create(model=model, prompt="Hi", max_tokens=3, temperature=0, logprobs=2).choices[0]
+    assert len(plain.logprobs.tokens) == len(plain.logprobs.token_logprobs) == len(plain.logprobs.top_logprobs) <= 3
+    assert client.chat.completions.create(model=model, messages=user("Hi"), max_tokens=2).choices[0].logprobs is None
+
+
+def mistakes_are_told_apart(server, client, model):
+    def chat(who=client, **more):
+        return who.chat.completions.create(**{"model": model, "messages": user("x"), "max_tokens": 2, **more})
+
+    error = raises(openai.NotFoundError, lambda: chat(model="nobody"))
+    assert error.code == "model_not_found" and model in str(error)
+    for bad in (dict(temperature=-1), dict(temperature="hot"), dict(max_tokens=-4), dict(messages=[]), dict(top_p=2), dict(n=0)):
+        error = raises(openai.BadRequestError, lambda: chat(**bad))
+        assert error.type == "invalid_request_error" and error.param.split("[")[0] == next(iter(bad)), (bad, error.body)
+    for stream in (False, True):
+        error = raises(openai.BadRequestError, lambda: chat(messages=user("word " * 20000), stream=stream))
+        assert error.code == "context_length_exceeded", error.body
+    for key in ("wrong", KEY + "x", KEY[:-1]):
+        stranger = openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0)
+        error = raises(openai.AuthenticationError, lambda: chat(stranger))
+        assert key not in str(error)
+
+
+def who_leaves_takes_the_work_along(server, client, model):
+    stream = client.completions.create(model=model, prompt="Go on", max_tokens=400, stream=True, extra_body={"ignore_eos": True})
+    next(iter(stream))
+    stream.close()
+    server.settles()
+    hasty = client.with_options(timeout=0.02, max_retries=0)
+    raises(openai.APITimeoutError, lambda: hasty.completions.create(
+        model=model, prompt="Go on " * 40, max_tokens=200, extra_body={"ignore_eos": True}))
+    server.settles()
+    client.completions.create(model=model, prompt="x", max_tokens=1)
+
+
+def a_crowd_gets_what_each_would_alone(server, client, model):
+    prompts = [f"{i} {'and so ' * i}on" for i in range(8)]
+    alone = [client.completions.create(model=model, prompt=p, max_tokens=12, temperature=0).choices[0].text for p in prompts]
+
+    async def crowd():
+        many = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key=KEY)
+        asked = [many.completions.create(model=model, prompt=p, max_tokens=12, temperature=0) for p in prompts]
+        return [answer.choices[0].text for answer in await asyncio.gather(*asked)]
+
+    assert asyncio.run(crowd()) == alone
+
+
+def a_raw_answer_has_its_headers(_, client, model):
+    raw = client.chat.completions.with_raw_response.create(model=model, messages=user("Hi"), max_tokens=1)
+    assert raw.headers["content-type"].startswith("application/json")
+    with client.chat.completions.with_streaming_response.create(
+            model=model, messages=user("Hi"), max_tokens=1, stream=True) as streaming:
+        assert streaming.headers["content-type"].startswith("text/event-stream")
+
+
+def it_knows_paris(_, client, model):
+    answer = client.chat.completions.create(model=model, messages=user("What is the capital of France?"), max_tokens=24, temperature=0)
+    assert "Paris" in answer.choices[0].message.content, answer.choices[0].message.content
+
+
+def it_says_what_the_reference_says(_, client, model):
+    golden = json.loads((REPO / "fixtures" / "real" / f"{REAL}.json").read_text())["short"]
+    text = client.completions.create(model=model, prompt=golden["prompt_ids"], max_tokens=40, temperature=0).choices[0].text
+    assert golden["greedy_text"].startswith(text), (text, golden["greedy_text"])
+
+
+EVERYWHERE = [models_are_listed, a_chat_is_answered, a_stream_says_the_same, completions_too, a_stop_string_is_cut, several_answers,
+              logprobs_are_given, mistakes_are_told_apart, who_leaves_takes_the_work_along, a_crowd_gets_what_each_would_alone,
+              a_raw_answer_has_its_headers]
+REAL_ONLY = [it_knows_paris, it_says_what_the_reference_says]
+
+
+def raises(kind, act):
+    try:
+        result = act()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was expected, there was {result!r}")
+
+
+def run(binary, path, checks):
+    passed = failed = 0
+    with Server(binary, path) as server:
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
+        model = client.models.list().data[0].id
+        for check in checks:
+            start = time.monotonic()
+            try:
+                check(server, client, model)
+            except Exception:
+                failed += 1
+                print(f"FAILED  {model}: {check.__name__}", flush=True)
+                traceback.print_exc()
+            else:
+                passed += 1
+                print(f"ok      {model}: {check.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+    return passed, failed
+
+
+def models_dir():
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("OMLX_MODELS") or Path(cache) / "omlx" / "models")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", type=Path, help="the binary to test; built where left out")
+    parser.add_argument("--models", type=Path, default=models_dir(), help="where real models lie")
+    args = parser.parse_args()
+    own_environment()
+    global openai
+    import openai
+    print(f"openai {openai.__version__}, Python {sys.version.split()[0]}", flush=True)
+    binary = (args.server or build()).resolve()
+    results = [run(binary, REPO / "fixtures" / "tiny" / "llama", EVERYWHERE)]
+    real = args.models / REAL
+    if (real / "config.json").is_file():
+        results.append(run(binary, real, EVERYWHERE + REAL_ONLY))
+    elif os.environ.get("OMLX_REQUIRE_MODELS"):
+        print(f"FAILED  {real} is not there: run `cargo xtask models`")
+        results.append((0, 1))
+    else:
+        print(f"skipped {REAL}: run `cargo xtask models` (looked in {args.models})")
+    passed, failed = (sum(column) for column in zip(*results))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

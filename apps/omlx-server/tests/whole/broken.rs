@@ -1,0 +1,207 @@
+//! Bad input: every kind of broken folder beside a good model. The message names file, key and remedy; the good one is
+//! served before, between and after.
+
+use std::fs;
+use std::path::Path;
+
+use omlx_fixtures::{RandomLlama, random_llama};
+use serde_json::{Value, json};
+
+use crate::server::{Server, fails};
+use crate::text::edit;
+
+/// How a whole folder is broken, and what must be said about it.
+struct Case {
+    name: &'static str,
+    shards: usize,
+    spoil: fn(&Path),
+    says: &'static [&'static str],
+}
+
+const SHARD: &str = "model-00002-of-00003.safetensors";
+
+fn cases() -> Vec<Case> {
+    let case = |name, spoil, says| Case { name, shards: 1, spoil, says };
+    let sharded = |name, spoil, says| Case { name, shards: 3, spoil, says };
+    vec![
+        sharded("mod_1_a_missing_shard", |d| remove(d, SHARD), &[SHARD, "missing", "download"]),
+        sharded("mod_1_d_no_index", unindexed, &[SHARD, "missing"]),
+        sharded("mod_1_f_empty_shard", |d| fs::write(d.join(SHARD), "").unwrap(), &[SHARD, "download"]),
+        sharded("mod_1_e_tensor_elsewhere", misplace, &["lm_head.weight", "safetensors"]),
+        case("mod_1_c_no_weights", |d| remove(d, "model.safetensors"), &["safetensors", "download"]),
+        case(
+            "file_1_cut_short",
+            |d| cut(d, |bytes| bytes.truncate(bytes.len() - 100)),
+            &["model.safetensors", "again"],
+        ),
+        case("file_1_trailing", |d| cut(d, |bytes| bytes.extend([0; 16])), &["model.safetensors", "again"]),
+        case(
+            "file_1_header_over_file",
+            |d| cut(d, |b| b[..8].copy_from_slice(&(1u64 << 20).to_le_bytes())),
+            &["model.safetensors"],
+        ),
+        case(
+            "file_1_header_huge",
+            |d| cut(d, |b| b[..8].copy_from_slice(&u64::MAX.to_le_bytes())),
+            &["model.safetensors"],
+        ),
+        case("file_1_overlap", overlap, &["model.safetensors", "fetch"]),
+        case(
+            "file_1_not_a_header",
+            |d| fs::write(d.join("model.safetensors"), [b'x'; 64]).unwrap(),
+            &["model.safetensors"],
+        ),
+        case(
+            "unknown_architecture",
+            |d| config(d, "model_type", json!("martian")),
+            &["config.json", "model_type", "martian", "llama"],
+        ),
+        case("unknown_dtype", dtype, &["model.safetensors", "I32"]),
+        case(
+            "unknown_rope",
+            |d| config(d, "rope_scaling", json!({"rope_type": "spiral", "factor": 2})),
+            &["config.json", "spiral"],
+        ),
+        case("key_absent", |d| config(d, "hidden_size", Value::Null), &["config.json", "hidden_size"]),
+        case(
+            "key_of_another_kind",
+            |d| config(d, "num_hidden_layers", json!("two")),
+            &["config.json", "num_hidden_layers"],
+        ),
+        case(
+            "another_size",
+            |d| config(d, "intermediate_size", json!(64)),
+            &["model.safetensors", "mlp", "config.json"],
+        ),
+        case("heads_that_do_not_divide", |d| config(d, "num_key_value_heads", json!(3)), &["config.json"]),
+        case("config_not_json", |d| fs::write(d.join("config.json"), "{").unwrap(), &["config.json"]),
+        case("config_absent", |d| remove(d, "config.json"), &["config.json"]),
+        case("tokenizer_absent", |d| remove(d, "tokenizer.json"), &["tokenizer.json", "fetch"]),
+        case("tokenizer_not_json", |d| fs::write(d.join("tokenizer.json"), "[]").unwrap(), &["tokenizer.json"]),
+    ]
+}
+
+fn remove(dir: &Path, file: &str) {
+    fs::remove_file(dir.join(file)).unwrap();
+}
+
+/// One shard of three missing, and no index to tell.
+fn unindexed(dir: &Path) {
+    remove(dir, SHARD);
+    remove(dir, "model.safetensors.index.json");
+}
+
+fn config(dir: &Path, key: &str, value: Value) {
+    edit(&dir.join("config.json"), |config| {
+        config.as_object_mut().unwrap().remove(key);
+        if !value.is_null() {
+            config[key] = value;
+        }
+    });
+}
+
+fn cut(dir: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = dir.join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Changes the header of a safetensors file, keeping its data.
+fn header(path: &Path, change: impl FnOnce(&mut Value)) {
+    let bytes = fs::read(path).unwrap();
+    let size = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut value = serde_json::from_slice(&bytes[8..8 + size]).unwrap();
+    change(&mut value);
+    let mut head = value.to_string().into_bytes();
+    head.resize(head.len().next_multiple_of(8), b' ');
+    let whole = [&(head.len() as u64).to_le_bytes()[..], &head, &bytes[8 + size..]].concat();
+    fs::write(path, whole).unwrap();
+}
+
+/// Two tensors of the same size lie on each other.
+fn overlap(dir: &Path) {
+    header(&dir.join("model.safetensors"), |h| {
+        let first = h["model.layers.0.self_attn.k_proj.weight"]["data_offsets"].clone();
+        h["model.layers.0.self_attn.v_proj.weight"]["data_offsets"] = first;
+    });
+}
+
+fn dtype(dir: &Path) {
+    header(&dir.join("model.safetensors"), |h| h["model.norm.weight"]["dtype"] = "I32".into());
+}
+
+/// The index names a tensor that its shard calls otherwise.
+fn misplace(dir: &Path) {
+    let index: Value = serde_json::from_slice(&fs::read(dir.join("model.safetensors.index.json")).unwrap()).unwrap();
+    let shard = index["weight_map"]["lm_head.weight"].as_str().unwrap();
+    header(&dir.join(shard), |h| {
+        let tensor = h.as_object_mut().unwrap().remove("lm_head.weight").unwrap();
+        h["something.else"] = tensor;
+    });
+}
+
+#[test]
+fn broken_models_are_named_and_disturb_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = cases();
+    for case in &cases {
+        let model = dir.path().join(case.name);
+        random_llama(&model, &RandomLlama { shards: case.shards, ..RandomLlama::default() });
+        (case.spoil)(&model);
+    }
+    random_llama(&dir.path().join("good"), &RandomLlama { shards: 3, ..RandomLlama::default() });
+    let server = Server::of(dir.path(), &[]);
+    let ask = |model: &str| server.completions(&json!({"model": model, "prompt": "a", "max_tokens": 2})).send();
+    ask("good").ok();
+    for case in &cases {
+        let answer = ask(case.name);
+        assert!([404, 409].contains(&answer.status), "{}: {} {}", case.name, answer.status, answer.body);
+        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        for part in case.says {
+            assert!(message.contains(part), "{}: no {part:?} in {message:?}", case.name);
+        }
+        let chat = json!({"model": case.name, "messages": [{"role": "user", "content": "a"}], "stream": true});
+        assert_eq!(server.chat(&chat).send().status, answer.status, "{}", case.name);
+        ask("good").ok();
+    }
+    let listed = server.get("/v1/models").ok();
+    let ids: Vec<&Value> = listed["data"].as_array().unwrap().iter().map(|m| &m["id"]).collect();
+    assert_eq!(ids, ["good"]);
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn mod_1_b_a_stale_index_does_not_hide_a_whole_model() {
+    let dir = tempfile::tempdir().unwrap();
+    random_llama(&dir.path().join("m"), &RandomLlama { shards: 2, ..RandomLlama::default() });
+    edit(&dir.path().join("m/model.safetensors.index.json"), |index| {
+        for (i, file) in index["weight_map"].as_object_mut().unwrap().values_mut().enumerate() {
+            *file = format!("model-{:05}-of-00004.safetensors", i % 4 + 1).into();
+        }
+    });
+    let server = Server::of(dir.path(), &[]);
+    server.completions(&json!({"model": "m", "prompt": "a", "max_tokens": 2})).send().ok();
+    assert!(server.output().contains("model-00001-of-00004.safetensors"), "{}", server.output());
+}
+
+#[test]
+fn a_start_with_nothing_to_serve_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let bad = dir.path().join("bad");
+    random_llama(&bad, &RandomLlama::default());
+    remove(&bad, "tokenizer.json");
+    let run = |flag: &str, path: &Path| fails(&["--port", "0", "--offline", flag, path.to_str().unwrap()]);
+    for (flag, path, says) in [
+        ("--model", dir.path().join("nowhere"), "nowhere"),
+        ("--model", bad, "tokenizer.json"),
+        ("--model", empty.clone(), "config.json"),
+        ("--model-dir", empty, "no model in"),
+        ("--model-dir", dir.path().join("nowhere"), "nowhere"),
+    ] {
+        let said = run(flag, &path);
+        assert!(said.contains(says) && !said.contains("panicked"), "{flag} {}: {said}", path.display());
+    }
+}

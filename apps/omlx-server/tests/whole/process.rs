@@ -1,0 +1,146 @@
+//! The process itself: how it starts, refuses to start, rests and stops.
+
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use omlx_fixtures::{RandomLlama, random_llama, tiny};
+use serde_json::{Value, json};
+
+use crate::client::{finish, first_event};
+use crate::server::{Server, command, fails};
+
+fn llama() -> String {
+    tiny("llama").to_str().unwrap().to_owned()
+}
+
+/// A model that writes for long: thousands of tokens, no end token.
+fn writer() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    random_llama(&dir.path().join("m"), &RandomLlama { context: 65536, ..RandomLlama::default() });
+    let server = Server::of(dir.path(), &["--max-concurrent", "2"]);
+    (dir, server)
+}
+
+fn write(tokens: usize) -> Value {
+    json!({"model": "m", "prompt": "x", "max_tokens": tokens, "temperature": 0, "stream": true})
+}
+
+#[test]
+fn the_start_says_where_and_how_to_ask() {
+    let server = Server::start(&["--model", &llama()]);
+    let output = server.output();
+    for part in
+        ["Listening on http://127.0.0.1:", "curl http://127.0.0.1:", "\"model\": \"llama\"", "this machine only"]
+    {
+        assert!(output.contains(part), "no {part:?} in {output}");
+    }
+}
+
+#[test]
+fn help_is_worth_reading() {
+    let output = command().arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in ["--model-dir", "OMLX_API_KEY", "[default: 8000]", "EXAMPLES", "Network", "25%", "second"] {
+        assert!(help.contains(part), "no {part:?} in {help}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_a_way_out() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    let said = fails(&["--model", &llama(), "--port", &port]);
+    assert!(said.contains(&port) && said.contains("--port"), "{said}");
+}
+
+#[test]
+fn sec_1_other_machines_need_a_key_or_a_word() {
+    let said = fails(&["--model", &llama(), "--port", "0", "--host", "0.0.0.0"]);
+    assert!(said.contains("OMLX_API_KEY") && said.contains("--no-auth"), "{said}");
+    let open = Server::start(&["--model", &llama(), "--host", "0.0.0.0", "--no-auth"]);
+    assert!(open.output().contains("ANYONE"), "{}", open.output());
+    let keyed = Server::start_with(
+        command().args(["--model", &llama(), "--port", "0", "--host", "0.0.0.0"]).env("OMLX_API_KEY", "k-test-2"),
+    );
+    assert_eq!(keyed.get("/v1/models").status, 401);
+    assert!(!keyed.output().contains("k-test-2"));
+    let help = command().arg("--help").env("OMLX_API_KEY", "k-test-3").output().unwrap();
+    assert!(!String::from_utf8(help.stdout).unwrap().contains("k-test-3"));
+}
+
+#[test]
+fn sec_1_a_foreign_host_name_is_refused_without_a_key() {
+    let server = Server::start(&["--model", &llama()]);
+    let request = format!("GET /v1/models HTTP/1.1\r\nHost: evil.example:{}\r\nConnection: close\r\n\r\n", server.port);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    assert_eq!(finish(std::io::BufReader::new(stream)).status, 403);
+}
+
+#[test]
+fn a_stop_lets_running_answers_finish() {
+    let (_dir, mut server) = writer();
+    let mut stream = server.completions(&write(400)).open();
+    first_event(&mut stream);
+    server.signal("TERM");
+    let port = server.port;
+    crate::server::within(Duration::from_secs(5), || TcpStream::connect(("127.0.0.1", port)).is_err().then_some(()));
+    let answer = finish_after_first(stream);
+    assert!(answer.ends_with("data: [DONE]"), "{answer}");
+    assert!(server.ended(Duration::from_secs(10)).success());
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let (_dir, mut server) = writer();
+    let mut stream = server.completions(&write(60_000)).open();
+    first_event(&mut stream);
+    server.signal("INT");
+    std::thread::sleep(Duration::from_millis(200));
+    let start = Instant::now();
+    server.signal("INT");
+    assert!(!server.ended(Duration::from_secs(5)).success());
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn an_idle_server_stops_at_once_and_cleanly() {
+    let mut server = Server::start(&["--model", &llama()]);
+    server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 2})).send().ok();
+    server.signal("TERM");
+    assert!(server.ended(Duration::from_secs(3)).success());
+}
+
+#[test]
+fn an_idle_server_uses_no_processor() {
+    let server = Server::start(&["--model", &llama()]);
+    server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 8})).send().ok();
+    std::thread::sleep(Duration::from_millis(500));
+    let Some(before) = server.ticks() else { return };
+    std::thread::sleep(Duration::from_secs(2));
+    let used = server.ticks().unwrap() - before;
+    assert!(used <= 1, "{used} ticks in two idle seconds");
+}
+
+#[test]
+fn prompts_and_answers_are_not_logged() {
+    let server = Server::start(&["--model", &llama(), "--log-level", "trace"]);
+    let prompt = "the-secret-prompt-text";
+    server.completions(&json!({"model": "llama", "prompt": prompt, "max_tokens": 4})).send().ok();
+    server
+        .chat(&json!({"model": "llama", "messages": [{"role": "user", "content": prompt}], "max_tokens": 4}))
+        .send()
+        .ok();
+    server
+        .chat(&json!({"model": "llama", "messages": [{"role": "user", "content": prompt}], "temperature": prompt}))
+        .send();
+    assert!(!server.output().contains(prompt), "{}", server.output());
+}
+
+/// The rest of a stream whose head was read before.
+fn finish_after_first(stream: std::io::BufReader<TcpStream>) -> String {
+    use std::io::BufRead;
+    let lines: Vec<String> = stream.lines().map_while(Result::ok).filter(|l| l.starts_with("data: ")).collect();
+    lines.join("\n")
+}
