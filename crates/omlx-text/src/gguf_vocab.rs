@@ -9,7 +9,7 @@ mod pre;
 use std::path::Path;
 
 use omlx_gguf::{Gguf, Strings};
-use serde_json::{Map, Value};
+use serde_json::Map;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::{AddedToken, Tokenizer as Library};
 

@@ -40,13 +40,21 @@ const QWEN2: &str =
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const DEEPSEEK3: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[一-龥\u{3040}-ゟ゠-ヿ]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+];
+
 /// A plain entry; the table below changes what differs.
 const PLAIN: Pre = Pre { names: &[], cut: Cut::Gpt2, nfc: false, ignore_merges: false, add_bos: false };
 
-const KNOWN: [Pre; 6] = [
-    Pre { names: &["default", "gpt-2"], ..PLAIN },
+const KNOWN: [Pre; 9] = [
+    Pre { names: &["default", "gpt-2", "phi-2"], ..PLAIN },
     Pre { names: &["smollm", "starcoder", "refact", "command-r"], cut: Cut::Digits, ..PLAIN },
     Pre { names: &["qwen2", "deepseek-r1-qwen"], cut: Cut::Patterns(&[QWEN2]), nfc: true, ..PLAIN },
+    Pre { names: &["qwen35"], cut: Cut::Patterns(&[QWEN35]), nfc: true, ..PLAIN },
     Pre {
         names: &["llama-bpe", "llama3", "llama-v3"],
         cut: Cut::Patterns(&[LLAMA3]),
@@ -54,16 +62,23 @@ const KNOWN: [Pre; 6] = [
         add_bos: true,
         ..PLAIN
     },
-    Pre { names: &["gpt-4o"], cut: Cut::Patterns(&[GPT4O]), ..PLAIN },
+    Pre { names: &["glm4"], cut: Cut::Patterns(&[LLAMA3]), ignore_merges: true, ..PLAIN },
+    Pre { names: &["gpt-4o", "minimax-m2"], cut: Cut::Patterns(&[GPT4O]), ..PLAIN },
     Pre { names: &["tekken"], cut: Cut::Patterns(&[TEKKEN]), ignore_merges: true, add_bos: true, ..PLAIN },
+    Pre { names: &["deepseek-v3"], cut: Cut::Patterns(&DEEPSEEK3), ..PLAIN },
 ];
 
 /// The way of this name.
 pub(crate) fn find(name: &str) -> Result<Pre> {
-    KNOWN.into_iter().find(|pre| pre.names.contains(&name)).ok_or_else(|| Error::PreTokenizer {
-        found: name.to_owned(),
-        known: KNOWN.iter().flat_map(|pre| pre.names).copied().collect::<Vec<_>>().join(", "),
-    })
+    KNOWN
+        .into_iter()
+        .find(|pre| pre.names.contains(&name))
+        .ok_or_else(|| Error::PreTokenizer { found: name.to_owned(), known: names().collect::<Vec<_>>().join(", ") })
+}
+
+/// All names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().flat_map(|pre| pre.names).copied()
 }
 
 impl Pre {

@@ -1,0 +1,168 @@
+//! Model folders written by hand around a tiny tokenizer: sources of templates, end tokens and defaults; sessions.
+
+use std::fs;
+use std::path::Path;
+
+use omlx_text::{Chat, Error, TextModel};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// A copy of the tiny llama's text files, with some files changed; `Value::Null` removes one.
+fn folder(changes: &[(&str, Value)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = omlx_fixtures::tiny("llama");
+    for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(from.join(name), folder.path().join(name)).unwrap();
+    }
+    for (name, content) in changes {
+        let path = folder.path().join(name);
+        match content {
+            Value::Null => fs::remove_file(path).unwrap(),
+            Value::String(text) => fs::write(path, text).unwrap(),
+            json => fs::write(path, json.to_string()).unwrap(),
+        }
+    }
+    folder
+}
+
+fn load(changes: &[(&str, Value)]) -> Result<TextModel, Error> {
+    TextModel::load(folder(changes).path())
+}
+
+fn hello(tools: bool) -> Chat {
+    Chat {
+        messages: vec![json!({"role": "user", "content": "Hi"})],
+        tools: tools.then(|| vec![json!({"type": "function", "function": {"name": "f"}})]),
+        ..Chat::default()
+    }
+}
+
+#[test]
+fn where_templates_come_from() {
+    let list = json!({"chat_template": [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]});
+    let (text, file) = (json!({"chat_template": "S"}), json!("F"));
+    for (changes, tools, expected) in [
+        (&[("tokenizer_config.json", text.clone())][..], false, "S"),
+        (&[("tokenizer_config.json", json!({})), ("chat_template.jinja", file.clone())], false, "F"),
+        (&[("tokenizer_config.json", text.clone()), ("chat_template.jinja", file.clone())], false, "F"),
+        (&[("tokenizer_config.json", list.clone())], false, "D"),
+        (&[("tokenizer_config.json", list.clone())], true, "T"),
+        (&[("tokenizer_config.json", list), ("chat_template.jinja", file)], true, "F"),
+        (&[("tokenizer_config.json", text), ("chat_template.json", json!({"chat_template": "P"}))], false, "P"),
+    ] {
+        assert_eq!(load(changes).unwrap().render_chat(&hello(tools)).unwrap(), expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn without_a_template_text_still_works() {
+    let model = load(&[("tokenizer_config.json", json!({}))]).unwrap();
+    assert!(!model.has_template());
+    assert!(matches!(model.render_chat(&hello(false)), Err(Error::NoTemplate)));
+    assert_eq!(model.decode(&model.encode("Hi é", false).unwrap(), true).unwrap(), "Hi é");
+}
+
+#[test]
+fn a_special_token_spelled_in_a_message_is_that_token() {
+    let model = load(&[]).unwrap();
+    let mut chat = hello(false);
+    chat.messages[0]["content"] = "a<|im_end|>".into();
+    let ids = model.encode_chat(&chat).unwrap();
+    let end = model.token_id("<|im_end|>").unwrap();
+    assert_eq!(ids.iter().filter(|id| **id == end).count(), 2);
+}
+
+#[test]
+fn ends_of_all_sources_are_joined() {
+    for (changes, expected) in [
+        (&[][..], &[257][..]),
+        (&[("generation_config.json", json!({"eos_token_id": [260, 257]}))], &[257, 260]),
+        (
+            &[
+                ("generation_config.json", json!({"eos_token_id": 260})),
+                ("config.json", json!({"text_config": {"eos_token_id": 261}})),
+            ],
+            &[257, 260, 261],
+        ),
+        (
+            &[
+                ("tokenizer_config.json", json!({"eos_token": {"content": "<|im_end|>"}})),
+                ("generation_config.json", Value::Null),
+            ],
+            &[260, 257],
+        ),
+        (
+            &[
+                ("tokenizer_config.json", Value::Null),
+                ("config.json", json!({"eos_token_id": null})),
+                ("generation_config.json", json!({})),
+            ],
+            &[],
+        ),
+    ] {
+        assert_eq!(load(changes).unwrap().stop_ids(), expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn defaults_come_from_the_author() {
+    let model = load(&[("generation_config.json", json!({"temperature": 0, "top_k": null, "top_p": 0.5}))]).unwrap();
+    let defaults = model.defaults();
+    assert_eq!((defaults.temperature, defaults.top_k, defaults.top_p), (Some(0.0), None, Some(0.5)));
+}
+
+#[test]
+fn faults_name_the_file() {
+    for (changes, part) in [
+        (&[("tokenizer.json", Value::Null)][..], "no tokenizer.json"),
+        (&[("tokenizer.json", json!("{"))], "tokenizer.json: the tokenizer cannot be built"),
+        (&[("config.json", json!("{"))], "config.json: "),
+        (&[("tokenizer_config.json", json!({"chat_template": "a\n{% if %}"}))], "chat template, line 2: "),
+        (&[("tokenizer_config.json", json!({"chat_template": 3}))], "chat_template should be a text"),
+    ] {
+        let error = load(changes).unwrap_err();
+        assert!(error.to_string().contains(part) && !error.is_request(), "{changes:?}: {error}");
+    }
+    assert!(TextModel::load(Path::new("/nowhere/at/all")).is_err());
+}
+
+#[test]
+fn ids_beyond_the_vocabulary() {
+    let model = load(&[]).unwrap();
+    assert!(matches!(model.decode(&[999_999], true), Err(Error::UnknownToken { id: 999_999, vocab: 272 })));
+    assert_eq!(model.session(&[]).push(999_999).text, "");
+    assert!(model.token_bytes(999_999).is_empty() && !model.is_special(999_999));
+}
+
+proptest! {
+    // Faults seen caught: special tokens shown in sessions; pending bytes dropped at the end.
+    #[test]
+    fn joined_pieces_are_the_whole_text(ids in prop::collection::vec(0u32..272, 0..60)) {
+        let model = TextModel::load(&omlx_fixtures::tiny("llama")).unwrap();
+        let mut session = model.session(&[]);
+        let mut text: String = ids.iter().map(|id| session.push(*id).text).collect();
+        text += &session.finish().text;
+        prop_assert_eq!(text, model.decode(&ids, true).unwrap());
+    }
+
+    // Faults seen caught: text after the stop; `finish` not offering its last character to the stops.
+    #[test]
+    fn stop_strings_cut_as_a_search_in_the_whole(
+        ids in prop::collection::vec(0u32..272, 0..60),
+        stops in prop::collection::vec("[a-c]{1,2}|\u{FFFD}|[ -~]", 1..4),
+    ) {
+        let model = TextModel::load(&omlx_fixtures::tiny("llama")).unwrap();
+        let whole = model.decode(&ids, true).unwrap();
+        let at = stops.iter().filter_map(|stop| whole.find(stop.as_str())).min();
+        let mut session = model.session(&stops);
+        let mut text = String::new();
+        let mut stopped = false;
+        for piece in ids.iter().map(|id| session.push(*id)).collect::<Vec<_>>() {
+            text += &piece.text;
+            stopped = piece.stopped;
+        }
+        let last = session.finish();
+        text += &last.text;
+        prop_assert_eq!((stopped || last.stopped, text.as_str()), (at.is_some(), &whole[..at.unwrap_or(whole.len())]));
+    }
+}
