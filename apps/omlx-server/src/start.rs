@@ -2,7 +2,7 @@
 //!
 //! The port is opened first, so that a mistake there costs no loading time; clients that come early wait in its queue.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -28,7 +28,13 @@ pub(crate) fn log(level: LogLevel) {
     };
     // Other crates below warnings are their authors' matter: some would log what a connection carries.
     let filter = tracing_subscriber::EnvFilter::new(format!("warn,omlx={level}"));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).with_target(false).init();
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_env_filter(filter)
+        .with_target(false)
+        .init();
 }
 
 /// Opens the port, finds and loads the models, answers until told to stop.

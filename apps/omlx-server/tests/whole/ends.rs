@@ -53,7 +53,8 @@ fn mod_5_every_source_of_end_tokens_counts() {
         edit(&model.join("config.json"), |c| {
             put(c, "eos_token_id", &case.config);
             if !case.nested.is_null() {
-                c["text_config"] = json!({"eos_token_id": case.nested});
+                c["eos_token_id"] = case.nested.clone();
+                *c = json!({"model_type": "llama", "text_config": c.clone()});
             }
         });
         edit(&model.join("tokenizer_config.json"), |t| put(t, "eos_token", &case.tokenizer));
