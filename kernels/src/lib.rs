@@ -1,3 +1,4 @@
+//! Kernel text for Metal and CUDA.
 #![doc = include_str!("../README.md")]
 
 /// The kernels of one op in each language.

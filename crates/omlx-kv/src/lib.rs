@@ -1,3 +1,4 @@
+//! The KV tensors that block ids point into.
 #![doc = include_str!("../README.md")]
 //!
 //! Who holds which block is decided in omlx-blocks; this crate holds the tensors that the block ids point into. candle tensors

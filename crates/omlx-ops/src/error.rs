@@ -56,3 +56,12 @@ impl Error {
         Self::Shape { op, what, expected: format!("{expected:?}"), found: format!("{found:?}") }
     }
 }
+
+impl From<Error> for candle_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Candle(error) => error,
+            other => Self::wrap(other),
+        }
+    }
+}

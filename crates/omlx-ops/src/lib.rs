@@ -1,3 +1,4 @@
+//! Tensor operations that candle lacks, on CPU, CUDA and Metal.
 #![doc = include_str!("../README.md")]
 //!
 //! Every op exists twice: `reference`, made of plain candle operations, which runs on every device and never goes away, and a
@@ -25,6 +26,6 @@ pub use error::{Error, Result};
 pub use linear::{Linear, Packed, PackedParts};
 pub use norm::{add_rms_norm, rms_norm};
 pub use omlx_blocks::Reach;
-pub use rope::{Rope, RopeScaling, RopeSpec, RopeTable, apply_rope};
+pub use rope::{Rope, RopeScaling, RopeSpec, RopeTable, Yarn, apply_rope};
 pub use slots::write_slots;
 pub use threads::{set_threads, threads};

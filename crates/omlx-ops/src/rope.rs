@@ -10,15 +10,26 @@ use crate::{Error, Result, host, threads};
 
 /// How the frequencies are stretched for contexts longer than the model was first trained on.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-#[expect(missing_docs, reason = "field names are those of config.json")]
 pub enum RopeScaling {
     /// Frequencies as trained.
     #[default]
     None,
     /// Every frequency divided by `factor`.
-    Linear { factor: f32 },
+    Linear {
+        /// How many times longer the context becomes.
+        factor: f32,
+    },
     /// Llama 3.1: low frequencies divided, high ones kept, a ramp between.
-    Llama3 { factor: f32, low_freq_factor: f32, high_freq_factor: f32, original_context: usize },
+    Llama3 {
+        /// How many times longer the context becomes.
+        factor: f32,
+        /// Wavelengths above `original_context / low_freq_factor` are stretched in full.
+        low_freq_factor: f32,
+        /// Wavelengths below `original_context / high_freq_factor` are kept.
+        high_freq_factor: f32,
+        /// Tokens of context in the first training.
+        original_context: usize,
+    },
     /// YaRN (Peng et al., 2023).
     Yarn(Yarn),
 }

@@ -30,7 +30,6 @@ pub(crate) trait Simd {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// All lanes added, in one fixed order.
     unsafe fn sum(v: Self::V) -> f32;
 }
@@ -140,10 +139,6 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] + b[i])
-    }
-    #[inline(always)]
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        std::array::from_fn(|i| a[i].max(b[i]))
     }
     #[inline(always)]
     unsafe fn sum(v: Self::V) -> f32 {

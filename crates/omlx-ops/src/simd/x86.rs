@@ -63,10 +63,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_add_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn max(a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_max_ps(a, b) }
-    }
-    #[inline(always)]
     unsafe fn sum(v: __m512) -> f32 {
         unsafe {
             let low = _mm512_castps512_ps256(v);
@@ -145,10 +141,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
-    }
-    #[inline(always)]
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
     }
     #[inline(always)]
     unsafe fn sum(v: Self::V) -> f32 {
