@@ -8,28 +8,28 @@ use serde_json::Value;
 
 /// A whole answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Answer {
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
     /// The JSON of a success.
     #[track_caller]
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.body);
         self.json()
     }
 
     /// The error object of a failure.
     #[track_caller]
-    pub fn error(&self, status: u16) -> Value {
+    pub(crate) fn error(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         let error = self.json()["error"].clone();
         assert!(error["message"].is_string() && error["type"].is_string(), "{error}");
@@ -38,7 +38,7 @@ impl Answer {
 
     /// The chunks of a stream, which must end in `[DONE]`.
     #[track_caller]
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         assert_eq!(self.status, 200, "{}", self.body);
         assert!(self.header("content-type").starts_with("text/event-stream"), "{self:?}");
         let mut data: Vec<&str> = self.body.lines().filter_map(|l| l.strip_prefix("data: ")).collect();
@@ -46,28 +46,28 @@ impl Answer {
         data.iter().map(|d| serde_json::from_str(d).unwrap()).collect()
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|h| h.0 == name).map_or("", |h| &h.1)
     }
 }
 
 /// One request to a server on loopback.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     port: u16,
     head: String,
     body: String,
 }
 
-pub fn get(port: u16, path: &str) -> Request {
+pub(crate) fn get(port: u16, path: &str) -> Request {
     Request { port, head: format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"), body: String::new() }
 }
 
-pub fn post(port: u16, path: &str, body: &Value) -> Request {
+pub(crate) fn post(port: u16, path: &str, body: &Value) -> Request {
     post_text(port, path, &body.to_string())
 }
 
-pub fn post_text(port: u16, path: &str, body: &str) -> Request {
+pub(crate) fn post_text(port: u16, path: &str, body: &str) -> Request {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
         body.len()
@@ -76,26 +76,26 @@ pub fn post_text(port: u16, path: &str, body: &str) -> Request {
 }
 
 impl Request {
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.head += &format!("{name}: {value}\r\n");
         self
     }
 
     /// Sends the request and gives the socket back, for reading later, in part or not at all.
-    pub fn open(&self) -> BufReader<TcpStream> {
+    pub(crate) fn open(&self) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(format!("{}Connection: close\r\n\r\n{}", self.head, self.body).as_bytes()).unwrap();
         BufReader::new(stream)
     }
 
-    pub fn send(&self) -> Answer {
+    pub(crate) fn send(&self) -> Answer {
         finish(self.open())
     }
 }
 
 /// Reads an answer to its end.
-pub fn finish(mut stream: BufReader<TcpStream>) -> Answer {
+pub(crate) fn finish(mut stream: BufReader<TcpStream>) -> Answer {
     let mut line = || {
         let mut line = String::new();
         stream.read_line(&mut line).unwrap();
@@ -133,7 +133,7 @@ fn chunk(stream: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> bool {
 }
 
 /// Waits for the first piece of text of a stream.
-pub fn first_event(stream: &mut BufReader<TcpStream>) {
+pub(crate) fn first_event(stream: &mut BufReader<TcpStream>) {
     let mut line = String::new();
     while !line.starts_with("data: ") {
         line.clear();

@@ -1,7 +1,7 @@
 //! The whole server: the real binary, models from the fixtures, sockets on loopback.
 //!
 //! Tests are named after the field case they pin down, where there is one.
-#![allow(missing_docs, unreachable_pub, clippy::allow_attributes, reason = "a test binary has no public face")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a failed step ends the test, and says why")]
 
 mod answers;
 mod broken;

@@ -15,7 +15,7 @@ fn model(dir: &Path, name: &str, generation: &Value) {
     });
 }
 
-fn ask(server: &Server, model: &str, more: Value) -> (String, u64) {
+fn ask(server: &Server, model: &str, more: &Value) -> (String, u64) {
     let mut request = json!({"model": model, "prompt": "Once upon a time", "max_tokens": 24});
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = server.completions(&request).send().ok();
@@ -29,7 +29,7 @@ fn mod_6_request_over_model_over_built_in() {
     model(dir.path(), "calm", &json!({"temperature": 1.0, "top_k": 5, "do_sample": false}));
     model(dir.path(), "single", &json!({"temperature": 1.0, "top_k": 1}));
     let server = Server::of(dir.path(), &[]);
-    let ask = |model: &str, more: Value| ask(&server, model, more);
+    let ask = |model: &str, more: Value| ask(&server, model, &more);
 
     let greedy = ask("lively", json!({"temperature": 0})).0;
     assert_eq!(ask("lively", json!({"temperature": 0})).0, greedy, "an explicit 0 counts as given");

@@ -12,27 +12,27 @@ use serde_json::Value;
 use crate::client::{Answer, Request, get, post};
 
 /// A running server; killed when dropped.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub port: u16,
+    pub(crate) port: u16,
     output: Arc<Mutex<String>>,
 }
 
 impl Server {
     /// Starts on `--port 0` with further arguments and waits for the line with the URL.
     #[track_caller]
-    pub fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         Self::start_with(command().args(["--port", "0"]).args(args))
     }
 
     /// Serves all models of a folder.
     #[track_caller]
-    pub fn of(models: &Path, args: &[&str]) -> Self {
+    pub(crate) fn of(models: &Path, args: &[&str]) -> Self {
         Self::start_with(command().args(["--port", "0", "--model-dir"]).arg(models).args(args))
     }
 
     #[track_caller]
-    pub fn start_with(command: &mut Command) -> Self {
+    pub(crate) fn start_with(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = Arc::new(Mutex::new(String::new()));
         keep(child.stderr.take().unwrap(), Arc::clone(&output));
@@ -49,24 +49,24 @@ impl Server {
     }
 
     /// Everything it has printed and logged.
-    pub fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         self.output.lock().unwrap().clone()
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         get(self.port, path).send()
     }
 
-    pub fn completions(&self, body: &Value) -> Request {
+    pub(crate) fn completions(&self, body: &Value) -> Request {
         post(self.port, "/v1/completions", body)
     }
 
-    pub fn chat(&self, body: &Value) -> Request {
+    pub(crate) fn chat(&self, body: &Value) -> Request {
         post(self.port, "/v1/chat/completions", body)
     }
 
     /// Running and waiting requests of all models.
-    pub fn busy(&self) -> (u64, u64) {
+    pub(crate) fn busy(&self) -> (u64, u64) {
         let health = self.get("/health").ok();
         let sum = |key: &str| health["models"].as_array().unwrap().iter().map(|m| m[key].as_u64().unwrap()).sum();
         (sum("running"), sum("waiting"))
@@ -74,30 +74,30 @@ impl Server {
 
     /// Waits until nothing runs or waits.
     #[track_caller]
-    pub fn settle(&self, limit: Duration) {
+    pub(crate) fn settle(&self, limit: Duration) {
         within(limit, || (self.busy() == (0, 0)).then_some(()));
     }
 
     /// Sends a signal by its name.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let kill = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
     }
 
     #[track_caller]
-    pub fn ended(&mut self, limit: Duration) -> ExitStatus {
+    pub(crate) fn ended(&mut self, limit: Duration) -> ExitStatus {
         within(limit, || self.child.try_wait().unwrap())
     }
 
     /// A number in `/proc/PID/FILE` behind a label, where there is such a file.
-    pub fn proc_status(&self, label: &str) -> Option<u64> {
+    pub(crate) fn proc_status(&self, label: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|l| l.strip_prefix(label))?;
         line.split_whitespace().nth(if line.starts_with(':') { 1 } else { 0 })?.parse().ok()
     }
 
     /// Processor time used so far, in clock ticks.
-    pub fn ticks(&self) -> Option<u64> {
+    pub(crate) fn ticks(&self) -> Option<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
@@ -115,7 +115,7 @@ impl Drop for Server {
 }
 
 /// The binary, without the key of whoever runs the tests.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_omlx-server"));
     command.env_remove("OMLX_API_KEY");
     command
@@ -123,7 +123,7 @@ pub fn command() -> Command {
 
 /// Runs the binary to its end, which must be a failure; gives what it said.
 #[track_caller]
-pub fn fails(args: &[&str]) -> String {
+pub(crate) fn fails(args: &[&str]) -> String {
     let output = command().args(args).output().unwrap();
     assert!(!output.status.success(), "{args:?} succeeded");
     String::from_utf8(output.stderr).unwrap()
@@ -131,7 +131,7 @@ pub fn fails(args: &[&str]) -> String {
 
 /// Asks again until there is an answer.
 #[track_caller]
-pub fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {

@@ -49,7 +49,7 @@ fn serve<E: AsRef<[u8]>>(entries: &[E]) -> (tempfile::TempDir, Server) {
     (dir, server)
 }
 
-fn request(more: Value) -> Value {
+fn request(more: &Value) -> Value {
     let mut request = json!({"model": "parrot", "prompt": "<go>", "max_tokens": 8, "temperature": 0});
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     request
@@ -60,7 +60,7 @@ fn api_1_stop_text_is_removed_whole() {
     let (_dir, server) = serve(&["ok ", ">>", ">> E", "ND", "\n", "tail"]);
     let whole = "ok >>>> END\ntail";
     let check = |stop: Value, text: &str| {
-        let (said, _) = both(&server, request(json!({"stop": stop})));
+        let (said, _) = both(&server, request(&json!({"stop": stop})));
         assert_eq!((said.text.as_str(), said.finish.as_str()), (text, "stop"), "stop {stop}");
     };
     check(json!([">>>> END", ">>>> END\n"]), "ok ");
@@ -82,7 +82,7 @@ fn api_1_stop_text_is_removed_whole() {
 #[test]
 fn api_1_a_stop_string_ends_the_work_too() {
     let (_dir, server) = serve(&["ok ", ">>", ">> E", "ND", "\n", "tail"]);
-    let (said, _) = both(&server, request(json!({"stop": ">> "})));
+    let (said, _) = both(&server, request(&json!({"stop": ">> "})));
     assert_eq!((said.text.as_str(), said.completion), ("ok >>", 3));
     server.settle(std::time::Duration::from_secs(5));
 }
@@ -90,7 +90,7 @@ fn api_1_a_stop_string_ends_the_work_too() {
 #[test]
 fn api_3_a_character_over_four_tokens_comes_in_one_piece() {
     let (_dir, server) = serve(&[b"\xf0".as_slice(), b"\x9f", b"\x98", b"\x80", b" ok"]);
-    let (said, pieces) = both(&server, request(json!({})));
+    let (said, pieces) = both(&server, request(&json!({})));
     assert_eq!(pieces, ["😀", " ok"]);
     assert_eq!(said, Said { text: "😀 ok".into(), finish: "stop".into(), completion: 6 });
 }
@@ -98,24 +98,24 @@ fn api_3_a_character_over_four_tokens_comes_in_one_piece() {
 #[test]
 fn api_3_a_broken_character_is_one_mark() {
     let (_dir, server) = serve(&[b"\xed".as_slice(), b"\x95", b" next"]);
-    let (said, _) = both(&server, request(json!({})));
+    let (said, _) = both(&server, request(&json!({})));
     assert_eq!(said.text, "\u{fffd} next");
 }
 
 #[test]
 fn api_3_the_limit_inside_a_character() {
     let (_dir, server) = serve(&[b"\xed".as_slice(), b"\x95", b"\x9c", b"!"]);
-    let (said, _) = both(&server, request(json!({"max_tokens": 2})));
+    let (said, _) = both(&server, request(&json!({"max_tokens": 2})));
     assert!(["", "\u{fffd}"].contains(&said.text.as_str()), "{said:?}");
     assert_eq!((said.finish.as_str(), said.completion), ("length", 2));
-    let (said, _) = both(&server, request(json!({"max_tokens": 3})));
+    let (said, _) = both(&server, request(&json!({"max_tokens": 3})));
     assert_eq!((said.text.as_str(), said.completion), ("한", 3));
 }
 
 #[test]
 fn api_3_a_stop_string_may_be_a_character_over_several_tokens() {
     let (_dir, server) = serve(&[b"a".as_slice(), b"\xed", b"\x95", b"\x9c", b"b"]);
-    let (said, _) = both(&server, request(json!({"stop": "한"})));
+    let (said, _) = both(&server, request(&json!({"stop": "한"})));
     assert_eq!((said.text.as_str(), said.finish.as_str()), ("a", "stop"));
 }
 
@@ -158,11 +158,11 @@ fn a_model_without_a_chat_template_still_completes() {
         let error = server.chat(&chat).send().error(400);
         assert!(error["message"].as_str().unwrap().contains("chat template"), "{error}");
     }
-    assert_eq!(both(&server, request(json!({}))).0.text, "xy");
+    assert_eq!(both(&server, request(&json!({}))).0.text, "xy");
 }
 
 /// Changes one JSON file.
-pub fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+pub(crate) fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     change(&mut value);
     std::fs::write(path, value.to_string()).unwrap();
