@@ -83,7 +83,7 @@ fn normalise(index: usize, message: &Value) -> Result<Value> {
     let content = text_of(index, message.get("content").unwrap_or(&Value::Null))?;
     message.insert("content".into(), content.into());
     // Clients echo fields of an answer that were null or empty; templates only ask whether they are there.
-    message.retain(|key, value| !value.is_null() && !(key == "tool_calls" && *value == json!([])));
+    message.retain(|key, value| !(value.is_null() || key == "tool_calls" && *value == json!([])));
     match message.get_mut("tool_calls") {
         None => {}
         Some(Value::Array(calls)) => calls.iter_mut().for_each(parse_arguments),

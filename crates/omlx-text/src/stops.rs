@@ -46,7 +46,9 @@ impl Matcher {
 pub(crate) struct Stops {
     matchers: Vec<Matcher>,
     held: String,
-    /// Bytes of text seen so far; `held` is the end of them.
+    /// Where `held` starts in the whole text.
+    start: usize,
+    /// Bytes of the whole text that the automata have seen.
     seen: usize,
     /// Start of the earliest complete match.
     best: Option<usize>,
@@ -118,12 +120,9 @@ impl Stops {
 
     /// Lets go of the held text before position `end` of the whole text.
     fn release(&mut self, end: usize, out: &mut String) {
-        let start = self.seen_start();
-        out.extend(self.held.drain(..end.saturating_sub(start).min(self.held.len())));
-    }
-
-    fn seen_start(&self) -> usize {
-        self.seen - self.held.len()
+        let sure = self.held.drain(..end - self.start);
+        out.push_str(sure.as_str());
+        self.start = end;
     }
 }
 

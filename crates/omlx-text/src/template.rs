@@ -3,6 +3,10 @@
 //! The engine is minijinja; what differs from Python is mended here and in the files below, each mend
 //! against measured output of the reference renderer. A template is work from outside: it has a size
 //! limit, a budget of steps, and no way to reach files.
+//!
+//! Known to differ from Python: `'%s' % x` is refused (the filter `format` works), very large and very small
+//! floats are printed without an exponent, and joining a `safe` text with another does not escape the other.
+//! A template that nests lists tens of thousands deep, as no chat can make one do, overflows the stack.
 
 mod clock;
 mod generation;
@@ -125,7 +129,7 @@ impl Template {
         let now = context.now;
         env.add_function("strftime_now", move |format: &str| clock::format(now, format));
         let template = env.get_template(name).expect("compiled at load");
-        template.render(minijinja::value::Serde(&values)).map_err(|error| {
+        template.render(Serde(&values)).map_err(|error| {
             if error.kind() == ErrorKind::OutOfFuel {
                 return Error::TemplateBudget { budget };
             }
@@ -145,6 +149,10 @@ fn environment() -> Environment<'static> {
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     env.set_unknown_method_callback(python::method);
     env.add_filter("tojson", json::to_json);
+    env.add_filter("escape", python::escape);
+    env.add_filter("e", python::escape);
+    env.add_test("iterable", python::is_iterable);
+    env.add_test("sequence", python::is_sequence);
     env.add_function("raise_exception", python::raise);
     env
 }

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 /// A copy of the tiny llama's text files, with some files changed; `Value::Null` removes one.
 fn folder(changes: &[(&str, Value)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder of its own");
     let from = omlx_fixtures::tiny("llama");
     for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
-        fs::copy(from.join(name), folder.path().join(name)).unwrap();
+        fs::copy(from.join(name), folder.path().join(name)).expect("a folder of its own");
     }
     for (name, content) in changes {
         let path = folder.path().join(name);
         match content {
-            Value::Null => fs::remove_file(path).unwrap(),
-            Value::String(text) => fs::write(path, text).unwrap(),
-            json => fs::write(path, json.to_string()).unwrap(),
+            Value::Null => fs::remove_file(path).expect("a folder of its own"),
+            Value::String(text) => fs::write(path, text).expect("a folder of its own"),
+            json => fs::write(path, json.to_string()).expect("a folder of its own"),
         }
     }
     folder
@@ -135,7 +135,7 @@ fn ids_beyond_the_vocabulary() {
 }
 
 proptest! {
-    // Faults seen caught: special tokens shown in sessions; pending bytes dropped at the end.
+    // Fault seen caught: special tokens shown in sessions.
     #[test]
     fn joined_pieces_are_the_whole_text(ids in prop::collection::vec(0u32..272, 0..60)) {
         let model = TextModel::load(&omlx_fixtures::tiny("llama")).unwrap();
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(text, model.decode(&ids, true).unwrap());
     }
 
-    // Faults seen caught: text after the stop; `finish` not offering its last character to the stops.
+    // Fault seen caught: `finish` not offering its last character to the stops.
     #[test]
     fn stop_strings_cut_as_a_search_in_the_whole(
         ids in prop::collection::vec(0u32..272, 0..60),

@@ -54,7 +54,7 @@ const KNOWN: [Pre; 9] = [
     Pre { names: &["default", "gpt-2", "phi-2"], ..PLAIN },
     Pre { names: &["smollm", "starcoder", "refact", "command-r"], cut: Cut::Digits, ..PLAIN },
     Pre { names: &["qwen2", "deepseek-r1-qwen"], cut: Cut::Patterns(&[QWEN2]), nfc: true, ..PLAIN },
-    Pre { names: &["qwen35"], cut: Cut::Patterns(&[QWEN35]), nfc: true, ..PLAIN },
+    Pre { names: &["qwen35"], cut: Cut::Patterns(&[QWEN35]), ..PLAIN },
     Pre {
         names: &["llama-bpe", "llama3", "llama-v3"],
         cut: Cut::Patterns(&[LLAMA3]),

@@ -126,7 +126,10 @@ fn sentence_piece_vocabulary() {
 #[test]
 fn what_is_not_known_is_refused() {
     for (change, start) in [
-        (("tokenizer.ggml.pre", V::Text("frob")), "tokenizer.ggml.pre is \"frob\"; known are default, gpt-2, smollm"),
+        (
+            ("tokenizer.ggml.pre", V::Text("frob")),
+            "tokenizer.ggml.pre is \"frob\"; known are default, gpt-2, phi-2, smollm",
+        ),
         (("tokenizer.ggml.model", V::Text("rwkv")), "tokenizer.ggml.model is \"rwkv\""),
         ((TYPES, V::Ints(&[1])), "tokenizer.ggml.token_type: expected one entry for each of the 8 tokens, found 1"),
         ((TYPES, V::Ints(&[1, 1, 1, 1, 3, 4, 5, 9])), "tokenizer.ggml.token_type: expected types 1 to 6, found 9"),

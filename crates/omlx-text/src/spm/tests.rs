@@ -83,7 +83,7 @@ fn slow(spm: &Spm, text: &str) -> Vec<u32> {
 }
 
 proptest! {
-    // Faults seen caught: ties to the right; a stale merge taken; a cut inside "▁a".
+    // Faults seen caught: ties to the right; a stale merge taken.
     #[test]
     fn heap_and_search_agree(text in "[ab é]{0,24}") {
         prop_assert_eq!(small().encode(&text), slow(&small(), &text));

@@ -53,7 +53,8 @@ fn after_the_stop_nothing_comes() {
 }
 
 proptest! {
-    // Faults seen caught: not awaiting the longer stop; `fall[matched]` for `fall[matched - 1]`.
+    // Faults seen caught: not awaiting the longer stop; a complete match not falling back; the held text
+    // counted with bytes that were not searched yet.
     #[test]
     fn cut_is_that_of_a_naive_search(
         text in "[abé]{0,24}",

@@ -7,6 +7,7 @@ use minijinja::{Error, ErrorKind, State};
 const MAX_DEPTH: usize = 200;
 
 /// `value | tojson(ensure_ascii, indent, separators, sort_keys)`.
+#[expect(clippy::needless_pass_by_value, reason = "the engine hands over owned argument lists")]
 pub(crate) fn to_json(state: &State, value: &Value, positional: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
     let argument = |at: usize, name: &str| -> Result<Option<Value>, Error> {
         let given: Option<Value> = kwargs.get(name)?;

@@ -35,17 +35,55 @@ pub(crate) fn reason(error: &Error) -> String {
     }
 }
 
+/// `is iterable`: templates ask it before they take a length, so none must say no.
+pub(crate) fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+/// `is sequence`: in Jinja2 texts and maps are sequences too.
+pub(crate) fn is_sequence(value: &Value) -> bool {
+    let kind = value.kind();
+    matches!(kind, ValueKind::Undefined | ValueKind::Seq | ValueKind::Map | ValueKind::String)
+}
+
+/// `escape` with the entities that Jinja2 writes.
+pub(crate) fn escape(value: &Value) -> Value {
+    if value.is_safe() {
+        return value.clone();
+    }
+    let mut out = String::new();
+    for c in value.to_string().chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    Value::from_safe_string(out)
+}
+
 /// Methods of Python values: those of minijinja-contrib, and those it lacks.
 pub(crate) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match (value.as_str(), value.kind()) {
         (Some(text), _) => string_method(text, name, args)?,
         (None, ValueKind::Map) if name == "copy" => Some(value.clone()),
+        (None, ValueKind::Seq) if name == "index" => Some(index_of(value, args)?),
         _ => None,
     };
     match own {
         Some(result) => Ok(result),
         None => unknown_method_callback(state, value, name, args),
     }
+}
+
+/// `list.index(item)`.
+fn index_of(list: &Value, args: &[Value]) -> Result<Value, Error> {
+    let (wanted,): (&Value,) = from_args(args)?;
+    let at = list.try_iter()?.position(|item| item == *wanted);
+    at.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "the value is not in the list"))
 }
 
 /// The only argument, a text.
