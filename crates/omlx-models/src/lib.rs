@@ -1,2 +1,27 @@
 //! One transformer, many tables: Llama, Qwen2, Gemma 3.
+//!
+//! `load` turns a model folder or a GGUF file into a `Transformer`. Architectures are data (`arch`): from a config to a
+//! `Spec`, and from parts to tensor names. Nothing here knows text, and nothing decides which token runs when.
+//! Weights stay in the precision they are stored in; activations, norms, rotary tables and logits are f32.
 #![doc = include_str!("../README.md")]
+
+pub mod arch;
+mod attention;
+mod block;
+pub mod config;
+#[cfg(any(test, feature = "testing"))]
+mod echo;
+mod error;
+mod ffn;
+mod load;
+mod model;
+pub mod spec;
+mod transformer;
+pub mod weights;
+
+#[cfg(any(test, feature = "testing"))]
+pub use echo::EchoModel;
+pub use error::{Error, HeaderFault, Result, Warning};
+pub use load::{LoadOptions, Loaded, ModelCard, load};
+pub use model::Model;
+pub use transformer::Transformer;

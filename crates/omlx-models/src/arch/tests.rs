@@ -1,0 +1,159 @@
+//! From config to spec: the values that models differ in, and the configs that are refused.
+
+use std::path::Path;
+
+use omlx_ops::{Act, Reach, RopeScaling};
+use serde_json::{Value, json};
+
+use super::{ARCHS, Arch};
+use crate::config::Config;
+use crate::spec::{FfnSpec, Place, Spec};
+use crate::{Error, Result};
+
+/// A config that loads, with some keys changed; null takes a key away.
+fn spec(kind: &str, changes: Value) -> Result<Spec> {
+    let mut keys = json!({
+        "model_type": kind, "vocab_size": 32, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
+        "hidden_act": "silu", "made_up_by": "decoration is ignored",
+    });
+    if kind == "gemma3_text" {
+        keys["sliding_window"] = 8.into();
+        keys["head_dim"] = 32.into();
+        keys["hidden_activation"] = "gelu_pytorch_tanh".into();
+    }
+    let (Value::Object(keys), Value::Object(changes)) = (&mut keys, changes) else { panic!() };
+    keys.extend(changes);
+    let config = Config::new(Path::new("m/config.json"), keys.clone())?;
+    (Arch::of_config(&config)?.spec)(&config)
+}
+
+fn reaches(spec: &Spec) -> Vec<Reach> {
+    spec.layers.iter().map(|l| l.attn.reach).collect()
+}
+
+#[test]
+fn llama() {
+    let s = spec("llama", json!({})).unwrap();
+    let a = &s.layers[0].attn;
+    assert_eq!((s.layers.len(), a.q_heads, a.kv_heads, a.dim, a.scale), (6, 4, 2, 16, 0.25));
+    assert_eq!((a.bias.qkv, a.bias.out, a.qk_norm, a.reach), (false, false, false, Reach::All));
+    assert_eq!((s.head.tied, s.embed_scale, s.layers[0].norms.place), (false, 1.0, Place::Before));
+    assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: Act::Silu, bias: false });
+    let wide = spec("llama", json!({"head_dim": 32, "attention_bias": true, "mlp_bias": true})).unwrap();
+    let a = &wide.layers[5].attn;
+    assert_eq!((a.dim, a.bias.qkv, a.bias.out), (32, true, true));
+    assert_eq!(wide.layers[5].ffn, FfnSpec::Dense { width: 96, act: Act::Silu, bias: true });
+    // Without the key, as many key heads as query heads.
+    let plain = spec("llama", json!({"num_key_value_heads": null})).unwrap();
+    assert_eq!(plain.layers[0].attn.kv_heads, 4);
+}
+
+#[test]
+fn mistral_windows_every_layer() {
+    assert_eq!(reaches(&spec("mistral", json!({"sliding_window": 8})).unwrap()), [Reach::Last(8); 6]);
+    assert_eq!(reaches(&spec("mistral", json!({"sliding_window": null})).unwrap()), [Reach::All; 6]);
+}
+
+#[test]
+fn qwen2_windows_only_when_switched_on() {
+    let s = spec("qwen2", json!({"sliding_window": 8, "max_window_layers": 4})).unwrap();
+    assert_eq!(reaches(&s), [Reach::All; 6]);
+    assert!(s.layers[0].attn.bias.qkv && !s.layers[0].attn.bias.out);
+    let on = json!({"sliding_window": 8, "max_window_layers": 4, "use_sliding_window": true});
+    let w = Reach::Last(8);
+    assert_eq!(reaches(&spec("qwen2", on).unwrap()), [Reach::All, Reach::All, Reach::All, Reach::All, w, w]);
+}
+
+#[test]
+fn gemma3() {
+    let s = spec(
+        "gemma3_text",
+        json!({
+            "query_pre_attn_scalar": 64, "sliding_window_pattern": 3, "final_logit_softcapping": 30.0,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        }),
+    )
+    .unwrap();
+    let w = Reach::Last(8);
+    assert_eq!(reaches(&s), [w, w, Reach::All, w, w, Reach::All]);
+    let (local, global) = (&s.layers[0].attn, &s.layers[2].attn);
+    // From the scalar, not from the head size of 32.
+    assert_eq!((local.scale, global.scale), (0.125, 0.125));
+    assert_eq!((local.rope.base, local.rope.scaling), (1e4, RopeScaling::None));
+    assert_eq!((global.rope.base, global.rope.scaling), (1e6, RopeScaling::Linear { factor: 8.0 }));
+    assert!(local.qk_norm && s.head.tied);
+    assert_eq!((s.embed_scale, s.head.softcap), (8.0, Some(30.0)));
+    assert_eq!(s.layers[0].norms.place, Place::BeforeAndAfter);
+    assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: Act::GeluTanh, bias: false });
+}
+
+#[test]
+fn gemma3_embedding_scale_is_not_rounded() {
+    let s = spec("gemma3_text", json!({"hidden_size": 640})).unwrap();
+    assert_eq!(s.embed_scale, 640f32.sqrt());
+    assert_ne!(s.embed_scale, 25.25);
+}
+
+#[test]
+fn gemma3_with_only_the_keys_of_a_published_multimodal_config() {
+    let config = json!({"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": {
+        "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}});
+    let Value::Object(keys) = config else { panic!() };
+    let config = Config::new(Path::new("m/config.json"), keys).unwrap();
+    let s = (Arch::of_config(&config).unwrap().spec)(&config).unwrap();
+    let a = &s.layers[0].attn;
+    assert_eq!((s.vocab, a.q_heads, a.kv_heads, a.dim, a.reach), (262_208, 8, 4, 256, Reach::Last(1024)));
+    assert_eq!((a.scale, s.context, s.layers[5].attn.reach), (1.0 / 16.0, 131_072, Reach::All));
+}
+
+#[test]
+fn groups_of_layers_that_store_alike() {
+    let s = spec("gemma3_text", json!({"sliding_window_pattern": 3})).unwrap();
+    let layout = s.layout(candle_core::DType::F32);
+    let groups: Vec<_> = layout.groups.iter().map(|g| (g.layers.clone(), g.reach)).collect();
+    assert_eq!(groups, [(vec![0, 1, 3, 4], Reach::Last(8)), (vec![2, 5], Reach::All)]);
+}
+
+/// One key that each architecture cannot do without, and what may not stand in a key.
+#[test]
+fn bad_configs_name_file_key_and_remedy() {
+    for (kind, changes, expected) in [
+        ("llama", json!({"hidden_size": null}), "m/config.json: needs the key `hidden_size`"),
+        ("llama", json!({"rms_norm_eps": null}), "needs the key `rms_norm_eps`"),
+        ("llama", json!({"hidden_act": null}), "needs the key `hidden_act`"),
+        ("llama", json!({"hidden_act": "relu2"}), "`hidden_act` is \"relu2\", which omlx does not know; known: silu"),
+        ("llama", json!({"num_key_value_heads": 3}), "`num_key_value_heads` is 3, expected a divisor of 4"),
+        ("llama", json!({"hidden_size": 66, "num_key_value_heads": 4}), "a multiple of 4 heads"),
+        ("llama", json!({"num_hidden_layers": 1_000_000_000}), "`num_hidden_layers` is 1000000000, expected 1 to 1024"),
+        ("llama", json!({"vocab_size": -1}), "`vocab_size` is -1"),
+        ("llama", json!({"rms_norm_eps": 2.0}), "`rms_norm_eps` is 2"),
+        ("llama", json!({"architectures": ["LlamaForSequenceClassification"]}), "known: LlamaForCausalLM"),
+        ("mamba", json!({}), "`model_type` is \"mamba\", which omlx does not know; known: llama, mistral, qwen2"),
+        ("mistral", json!({"sliding_window": 0}), "`sliding_window` is 0"),
+        ("llama", json!({"layer_types": vec!["sliding_attention"; 6]}), "there is no window"),
+        ("qwen2", json!({"use_sliding_window": true}), "needs the key `sliding_window`"),
+        ("gemma3_text", json!({"sliding_window": null}), "needs the key `sliding_window`"),
+        ("gemma3_text", json!({"use_bidirectional_attention": true}), "`use_bidirectional_attention` is \"true\""),
+        ("gemma3_text", json!({"layer_types": ["full_attention"]}), "one per layer, 6"),
+        ("gemma3_text", json!({"layer_types": vec!["chunked_attention"; 6]}), "`layer_types` is \"chunked_attention\""),
+    ] {
+        let error = spec(kind, changes.clone()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{kind} {changes}: {error}");
+    }
+    assert!(
+        matches!(spec("llama", json!({"model_type": null})), Err(Error::MissingKey { key, .. }) if key == "model_type")
+    );
+}
+
+#[test]
+fn names_of_parts_are_unique() {
+    for arch in ARCHS {
+        for (i, (part, folder, gguf)) in arch.names.iter().enumerate() {
+            for (other, f, g) in &arch.names[..i] {
+                assert!(part != other && folder != f && gguf != g, "{}: {part:?} and {other:?}", arch.model_type);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The metadata of a GGUF file under the keys of config.json, so that each architecture is described once.
+
+use omlx_gguf::Gguf;
+use serde_json::{Map, Value};
+
+use super::Config;
+use crate::arch::Arch;
+use crate::weights::GgufFile;
+use crate::{Error, Result};
+
+/// The config that a GGUF file holds.
+///
+/// # Errors
+/// When a needed key is absent, or the file says something that `Spec` cannot.
+pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
+    let gguf = file.gguf();
+    let refuse = |key: &str, found: String, expected: &str| Error::BadValue {
+        file: file.path().to_owned(),
+        key: gguf.key(key).unwrap_or_else(|_| key.to_owned()),
+        found,
+        expected: expected.into(),
+    };
+    let need = |key: &str| -> Result<u64> { Ok(gguf.u64(&gguf.key(key)?)?) };
+    let opt = |key: &str| -> Result<Option<u64>> { Ok(gguf.opt_u64(&gguf.key(key)?)?) };
+
+    if let Some(experts @ 1..) = opt("expert_count")? {
+        return Err(refuse("expert_count", experts.to_string(), "0: experts are not supported for this architecture"));
+    }
+    let (hidden, heads) = (need("embedding_length")?, need("attention.head_count")?);
+    let dim = opt("attention.key_length")?.unwrap_or(hidden / heads.max(1));
+    for key in ["attention.value_length", "rope.dimension_count"] {
+        if let Some(other) = opt(key)?.filter(|n| *n != dim) {
+            return Err(refuse(key, other.to_string(), &format!("the head size, {dim}")));
+        }
+    }
+    let mut keys = Map::new();
+    let mut put = |key: &str, value: Value| keys.insert(key.into(), value);
+    put("model_type", arch.model_type.into());
+    put("architectures", arch.classes[..1].into());
+    put("vocab_size", file.rows("token_embd.weight")?.into());
+    put("hidden_size", hidden.into());
+    put("intermediate_size", need("feed_forward_length")?.into());
+    put("num_hidden_layers", need("block_count")?.into());
+    put("num_attention_heads", heads.into());
+    put("num_key_value_heads", opt("attention.head_count_kv")?.unwrap_or(heads).into());
+    put("head_dim", dim.into());
+    put("max_position_embeddings", need("context_length")?.into());
+    put("rms_norm_eps", decimal(gguf.f32(&gguf.key("attention.layer_norm_rms_epsilon")?)?));
+    put("rope_theta", decimal(gguf.f32_or(&gguf.key("rope.freq_base")?, 10_000.0)?));
+    put("rope_scaling", rope_scaling(file)?);
+    put("tie_word_embeddings", (!file.holds("output.weight")).into());
+    put("attention_bias", file.holds("blk.0.attn_q.bias").into());
+    put("mlp_bias", file.holds("blk.0.ffn_gate.bias").into());
+    for (key, name) in [("bos_token_id", "bos"), ("eos_token_id", "eos"), ("pad_token_id", "padding")] {
+        put(key, gguf.opt_u64(&format!("tokenizer.ggml.{name}_token_id"))?.into());
+    }
+    (arch.gguf_keys)(gguf, &mut keys)?;
+    Config::new(file.path(), keys)
+}
+
+/// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7.
+fn decimal(n: f32) -> Value {
+    n.to_string().parse::<f64>().unwrap_or(f64::from(n)).into()
+}
+
+fn rope_scaling(file: &GgufFile) -> Result<Value> {
+    let gguf = file.gguf();
+    let real = |key: &str| -> Result<Option<f32>> { Ok(gguf.opt_f32(&gguf.key(key)?)?) };
+    if file.holds("rope_freqs.weight") {
+        return llama3(file, gguf);
+    }
+    let kind = gguf.opt_str(&gguf.key("rope.scaling.type")?)?;
+    // Old files have a linear factor and no type.
+    let factor = real("rope.scaling.factor")?.or(real("rope.scale_linear")?);
+    let mut scaling = Map::new();
+    match kind {
+        Some("none") => return Ok(Value::Null),
+        Some(kind) => scaling.insert("rope_type".into(), kind.into()),
+        None if factor.is_none_or(|f| f == 1.0) => return Ok(Value::Null),
+        None => scaling.insert("rope_type".into(), "linear".into()),
+    };
+    scaling.insert("factor".into(), factor.map(decimal).into());
+    let original = gguf.opt_u64(&gguf.key("rope.scaling.original_context_length")?)?;
+    scaling.insert("original_max_position_embeddings".into(), original.into());
+    for (key, theirs) in [
+        ("attention_factor", "rope.scaling.attn_factor"),
+        ("beta_fast", "rope.scaling.yarn_beta_fast"),
+        ("beta_slow", "rope.scaling.yarn_beta_slow"),
+    ] {
+        scaling.insert(key.into(), real(theirs)?.map(decimal).into());
+    }
+    Ok(scaling.into())
+}
+
+/// Llama 3.1's scaling is stored as what it makes of each frequency. Its factor is the largest entry and the other values
+/// are the same in every published model; the table made from them must be the stored one, or the file is refused.
+fn llama3(file: &GgufFile, gguf: &Gguf) -> Result<Value> {
+    const LOW: f32 = 1.0;
+    const HIGH: f32 = 4.0;
+    const ORIGINAL: usize = 8192;
+    let stored = file.floats("rope_freqs.weight")?;
+    let base = gguf.f32_or(&gguf.key("rope.freq_base")?, 10_000.0)?;
+    let factor = stored.iter().copied().fold(1.0, f32::max);
+    let expected = |i: usize| {
+        let turns = ORIGINAL as f32 / (std::f32::consts::TAU * base.powf(i as f32 / stored.len() as f32));
+        let ramp = ((turns - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
+        1.0 / ((1.0 - ramp) / factor + ramp)
+    };
+    if !stored.iter().enumerate().all(|(i, s)| (s / expected(i) - 1.0).abs() < 1e-3) {
+        return Err(Error::BadValue {
+            file: file.path().to_owned(),
+            key: "rope_freqs.weight".into(),
+            found: "not Llama 3's table".into(),
+            expected: "frequencies divided as Llama 3.1 does over 8192 positions".into(),
+        });
+    }
+    let mut scaling = Map::new();
+    scaling.insert("rope_type".into(), "llama3".into());
+    scaling.insert("factor".into(), decimal(factor));
+    scaling.insert("low_freq_factor".into(), decimal(LOW));
+    scaling.insert("high_freq_factor".into(), decimal(HIGH));
+    scaling.insert("original_max_position_embeddings".into(), ORIGINAL.into());
+    Ok(scaling.into())
+}

@@ -1,0 +1,87 @@
+//! From a path to a model that runs, and a card that says what it is.
+
+use std::path::Path;
+
+use candle_core::{DType, Device};
+
+use crate::weights::Weights;
+use crate::{Error, Result, Transformer, Warning};
+
+/// What loading needs to be told.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// What keys and values are stored in: f32, f16 or bf16.
+    pub kv: DType,
+}
+
+/// A model and what it is.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Transformer,
+    /// What it is.
+    pub card: ModelCard,
+}
+
+/// What a loaded model is.
+#[derive(Clone, Debug)]
+pub struct ModelCard {
+    /// `model_type` of config.json.
+    pub arch: &'static str,
+    /// Values of all tensors, as stored.
+    pub parameters: u64,
+    /// Bytes of all tensors, as stored.
+    pub weight_bytes: u64,
+    /// The type that most of these bytes are stored in, as the file calls it.
+    pub dtype: &'static str,
+    /// Longest sequence in tokens.
+    pub context: usize,
+    /// Number of token ids.
+    pub vocab: usize,
+    /// Hash of config and weights: two models with the same one give the same answers.
+    pub fingerprint: [u8; 32],
+    /// Oddities that did not prevent loading.
+    pub warnings: Vec<Warning>,
+}
+
+/// Loads a model folder or a GGUF file.
+///
+/// # Errors
+/// When the path is no model, or it is incomplete, damaged, or of a kind that is not known.
+pub fn load(path: &Path, device: &Device, options: &LoadOptions) -> Result<Loaded> {
+    if !matches!(options.kv, DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::KvDtype { found: options.kv });
+    }
+    let mut weights = Weights::open(path, device)?;
+    let arch = weights.arch();
+    let spec = (arch.spec)(weights.config())?;
+    let model = Transformer::new(spec, &mut weights, options.kv)?;
+    weights.finish()?;
+    let tally = weights.tally();
+    let card = ModelCard {
+        arch: arch.model_type,
+        parameters: tally.parameters,
+        weight_bytes: tally.bytes,
+        dtype: tally.dtype,
+        context: model.spec().context,
+        vocab: model.spec().vocab,
+        fingerprint: fingerprint(&weights),
+        warnings: weights.warnings(),
+    };
+    Ok(Loaded { model, card })
+}
+
+/// Every byte counts: a fine-tune may differ from its base in a few rows, and neither name, size nor time of a file says so.
+/// The files have just been read, so this costs memory bandwidth and no disk.
+fn fingerprint(weights: &Weights) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    let mut field = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update_rayon(bytes);
+    };
+    let config = serde_json::to_vec(weights.config().keys()).unwrap_or_default();
+    field(b"omlx model 1");
+    field(&config);
+    weights.contents().into_iter().for_each(&mut field);
+    *hasher.finalize().as_bytes()
+}

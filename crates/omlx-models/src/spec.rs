@@ -1,0 +1,134 @@
+//! The values in which models differ.
+//!
+//! One `Spec` describes a whole decoder, one `LayerSpec` a layer: layers of one model may differ in every field.
+//! A spec is plain data made by `arch/`; `Transformer` reads it and asks nothing else. What cannot be said here is
+//! another wiring and needs another block type.
+
+use candle_core::DType;
+use omlx_kv::{Codec, KvGroup, KvLayout};
+use omlx_ops::{Act, Reach, RopeSpec};
+
+/// A decoder model as values.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Rows of the embedding.
+    pub vocab: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Longest sequence the model was made for, in tokens.
+    pub context: usize,
+    /// The embedding is multiplied by this, in f32.
+    pub embed_scale: f32,
+    /// First layer first.
+    pub layers: Vec<LayerSpec>,
+    /// From the residual stream to logits.
+    pub head: HeadSpec,
+}
+
+/// One layer as values.
+#[derive(Clone, Debug)]
+pub struct LayerSpec {
+    /// Where the layer normalises.
+    pub norms: Norms,
+    /// Attention.
+    pub attn: AttnSpec,
+    /// Feed-forward.
+    pub ffn: FfnSpec,
+}
+
+/// Where a layer normalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before attention and before feed-forward.
+    Before,
+    /// Also what they return, before it is added to the residual stream.
+    BeforeAndAfter,
+}
+
+/// RMS norms of a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norms {
+    /// Where they stand.
+    pub place: Place,
+    /// Added to the mean square.
+    pub eps: f32,
+}
+
+/// Attention as values.
+#[derive(Clone, Debug)]
+pub struct AttnSpec {
+    /// Query heads.
+    pub q_heads: usize,
+    /// Key and value heads; divides `q_heads`.
+    pub kv_heads: usize,
+    /// Size of a head.
+    pub dim: usize,
+    /// Scores are multiplied by this.
+    pub scale: f32,
+    /// How far back the layer looks.
+    pub reach: Reach,
+    /// Rotary embedding.
+    pub rope: RopeSpec,
+    /// Whether queries and keys are normalised per head, before the rotation.
+    pub qk_norm: bool,
+    /// Which projections have a bias.
+    pub bias: AttnBias,
+    /// Scores are squashed to ± this.
+    pub softcap: Option<f32>,
+}
+
+/// Biases of the attention projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttnBias {
+    /// On query, key and value.
+    pub qkv: bool,
+    /// On the output.
+    pub out: bool,
+}
+
+/// Feed-forward as values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FfnSpec {
+    /// `down(act(gate x) * up x)`.
+    Dense {
+        /// Rows of gate and of up.
+        width: usize,
+        /// The activation.
+        act: Act,
+        /// Whether all three have a bias.
+        bias: bool,
+    },
+}
+
+/// The last norm and the projection to the vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeadSpec {
+    /// Whether the projection is the embedding itself.
+    pub tied: bool,
+    /// Added to the mean square of the last norm.
+    pub eps: f32,
+    /// Logits are squashed to ± this.
+    pub softcap: Option<f32>,
+}
+
+impl Spec {
+    /// Which layers store alike: one group per (reach, heads, head size), in order of first use.
+    pub fn layout(&self, kv: DType) -> KvLayout {
+        let mut groups: Vec<KvGroup> = Vec::new();
+        for (layer, spec) in self.layers.iter().enumerate() {
+            let a = &spec.attn;
+            let alike = |g: &&mut KvGroup| g.reach == a.reach && g.heads == a.kv_heads && g.dim == a.dim;
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.layers.push(layer),
+                None => groups.push(KvGroup {
+                    layers: vec![layer],
+                    heads: a.kv_heads,
+                    dim: a.dim,
+                    reach: a.reach,
+                    codec: Codec::Plain(kv),
+                }),
+            }
+        }
+        KvLayout { groups }
+    }
+}

@@ -1,0 +1,120 @@
+//! Embed, blocks, norm, head.
+//!
+//! There is one transformer. What differs between models is in its `Spec`, and each block has read its part of it; nothing
+//! here asks which model it is.
+
+use candle_core::Tensor;
+use omlx_kv::{Batch, KvCache, KvLayout, Result};
+use omlx_ops::{Linear, Rope, rms_norm};
+
+use crate::block::Block;
+use crate::spec::{LayerSpec, Spec};
+use crate::weights::{Matrix, Part, Weights};
+use crate::{Error, Model};
+
+/// A decoder model with its weights.
+#[derive(Debug)]
+pub struct Transformer {
+    spec: Spec,
+    layout: KvLayout,
+    embed: Linear,
+    /// Different rotations of the model's layers; most models have one.
+    ropes: Vec<Rope>,
+    blocks: Vec<Block>,
+    last_norm: Tensor,
+    /// None: the embedding is the head.
+    head: Option<Linear>,
+}
+
+impl Transformer {
+    /// Takes every tensor that the spec has a place for.
+    ///
+    /// # Errors
+    /// When one is absent, of another shape, or of a type that does not load.
+    pub fn new(spec: Spec, weights: &mut Weights, kv: candle_core::DType) -> crate::Result<Self> {
+        let table = Matrix { rows: spec.vocab, cols: spec.hidden, bias: false, heads: 1 };
+        let embed = weights.linear(Part::Embed.once(), table)?;
+        let mut known = Vec::new();
+        for layer in &spec.layers {
+            if !known.contains(&layer.attn.rope) {
+                known.push(layer.attn.rope);
+            }
+        }
+        let file = weights.config().file().to_owned();
+        let rope = |rope| Rope::new(rope).map_err(|source| Error::Rope { file: file.clone(), source });
+        let ropes = known.iter().copied().map(rope).collect::<crate::Result<_>>()?;
+        let block = |(index, layer): (usize, &LayerSpec)| {
+            let rope = known.iter().position(|r| *r == layer.attn.rope).unwrap_or(0);
+            Block::new(index, layer, spec.hidden, rope, weights)
+        };
+        let blocks = spec.layers.iter().enumerate().map(block).collect::<crate::Result<_>>()?;
+        let last_norm = weights.norm(Part::LastNorm.once(), spec.hidden)?;
+        let head = match spec.head.tied {
+            true => None,
+            false => Some(weights.linear(Part::Head.once(), table)?),
+        };
+        let layout = spec.layout(kv);
+        Ok(Self { spec, layout, embed, ropes, blocks, last_norm, head })
+    }
+
+    /// The values this model was built from.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// `forward`, showing the residual stream `[T, hidden]` to `tap` after the embedding and after each layer.
+    ///
+    /// # Errors
+    /// When the device or the tap fails.
+    pub fn forward_tapped(
+        &self,
+        batch: &Batch,
+        kv: &KvCache,
+        tap: &mut dyn FnMut(usize, &Tensor) -> candle_core::Result<()>,
+    ) -> Result<Tensor> {
+        let ropes: Vec<_> = self.ropes.iter().map(|rope| rope.at(&batch.positions)).collect();
+        let mut x = self.embed.gather(&batch.tokens)?; // [T, hidden]
+        if self.spec.embed_scale != 1.0 {
+            x = (x * f64::from(self.spec.embed_scale))?;
+        }
+        tap(0, &x)?;
+        for (layer, block) in self.blocks.iter().enumerate() {
+            x = block.forward(&x, &ropes[block.rope], &kv.layer(layer, batch))?;
+            tap(layer + 1, &x)?;
+        }
+        self.logits(&x, batch)
+    }
+
+    /// Only the wanted rows see the vocabulary: it is the widest matrix of the model.
+    fn logits(&self, x: &Tensor, batch: &Batch) -> Result<Tensor> {
+        if batch.wanted.is_empty() {
+            return Ok(Tensor::zeros((0, self.spec.vocab), x.dtype(), x.device())?);
+        }
+        let wanted = Tensor::new(batch.wanted.as_slice(), x.device())?;
+        let x = x.index_select(&wanted, 0)?; // [R, hidden]
+        let x = rms_norm(&x, &self.last_norm, self.spec.head.eps)?;
+        let logits = self.head.as_ref().unwrap_or(&self.embed).forward(&x)?; // [R, vocab]
+        match self.spec.head.softcap {
+            Some(cap) => Ok(((logits / f64::from(cap))?.tanh()? * f64::from(cap))?),
+            None => Ok(logits),
+        }
+    }
+}
+
+impl Model for Transformer {
+    fn layout(&self) -> &KvLayout {
+        &self.layout
+    }
+
+    fn forward(&self, batch: &Batch, kv: &KvCache) -> candle_core::Result<Tensor> {
+        Ok(self.forward_tapped(batch, kv, &mut |_, _| Ok(()))?)
+    }
+
+    fn vocab(&self) -> usize {
+        self.spec.vocab
+    }
+
+    fn context(&self) -> usize {
+        self.spec.context
+    }
+}

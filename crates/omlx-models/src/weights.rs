@@ -1,0 +1,312 @@
+//! Tensor names to tensors: one door before safetensors folders and GGUF files.
+//!
+//! A model asks for parts, `Part::Query` of layer 3, and says which shape the config promises; what the file calls it, how
+//! it is stored and how its rows are ordered is settled here. Weights keep the precision they are stored in. Every tensor
+//! of the file must be asked for: one left over means that the model is not the one the config describes.
+
+mod blocks;
+mod export;
+mod folder;
+mod gguf;
+mod header;
+mod map;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use omlx_ops::Linear;
+
+pub use export::Export;
+pub use folder::Folder;
+pub use gguf::GgufFile;
+
+use crate::arch::Arch;
+use crate::config::{self, Config};
+use crate::{Error, Result, Warning};
+
+/// What a tensor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Part {
+    Embed,
+    LastNorm,
+    Head,
+    BeforeAttn,
+    AfterAttn,
+    BeforeFfn,
+    AfterFfn,
+    Query,
+    Key,
+    Value,
+    Out,
+    QueryNorm,
+    KeyNorm,
+    Gate,
+    Up,
+    Down,
+}
+
+impl Part {
+    /// This part of a layer.
+    pub fn of(self, layer: usize) -> At {
+        At { layer: Some(layer), part: self }
+    }
+
+    /// This part, which stands outside the layers.
+    pub fn once(self) -> At {
+        At { layer: None, part: self }
+    }
+
+    fn is_norm(self) -> bool {
+        use Part::{AfterAttn, AfterFfn, BeforeAttn, BeforeFfn, KeyNorm, LastNorm, QueryNorm};
+        matches!(self, LastNorm | BeforeAttn | AfterAttn | BeforeFfn | AfterFfn | QueryNorm | KeyNorm)
+    }
+}
+
+/// A part and the layer it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    layer: Option<usize>,
+    part: Part,
+}
+
+/// The matrix that a config promises.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix {
+    /// Outputs.
+    pub rows: usize,
+    /// Inputs.
+    pub cols: usize,
+    /// Whether it has a bias.
+    pub bias: bool,
+    /// Heads that the rows are divided into; 1 where they are not.
+    pub heads: usize,
+}
+
+/// Where the tensors lie.
+#[derive(Debug)]
+enum Source {
+    Folder(Folder),
+    Gguf(GgufFile),
+}
+
+/// Names of text tensors in a folder: before layers and embedding, and before the head.
+const ROOTS: [(&str, &str); 4] =
+    [("model.", ""), ("language_model.model.", "language_model."), ("model.language_model.", ""), ("", "")];
+
+/// A model's tensors by part.
+#[derive(Debug)]
+pub struct Weights {
+    source: Source,
+    arch: &'static Arch,
+    config: Config,
+    roots: (&'static str, &'static str),
+    device: Device,
+    taken: BTreeSet<String>,
+}
+
+impl Weights {
+    /// Opens a model folder or a GGUF file. Headers are read and checked; no tensor is.
+    ///
+    /// # Errors
+    /// When the path is no model, a file is damaged or absent, or the architecture is not known.
+    pub fn open(path: &Path, device: &Device) -> Result<Self> {
+        if path.is_dir() && path.join("config.json").is_file() {
+            let config = Config::read(&path.join("config.json"))?;
+            let arch = Arch::of_config(&config)?;
+            config.not_quantized()?;
+            let folder = Folder::open(path)?;
+            let roots = ROOTS.iter().find(|(root, _)| folder.holds(&format!("{root}embed_tokens.weight")));
+            let roots = *roots.unwrap_or(&ROOTS[0]);
+            Ok(Self::new(Source::Folder(folder), arch, config, roots, device))
+        } else if path.is_file() {
+            let file = GgufFile::open(path)?;
+            let arch = Arch::of_gguf(file.gguf(), path)?;
+            let config = config::from_gguf(&file, arch)?;
+            Ok(Self::new(Source::Gguf(file), arch, config, ("", ""), device))
+        } else {
+            Err(Error::NotAModel { path: path.to_owned() })
+        }
+    }
+
+    fn new(
+        source: Source,
+        arch: &'static Arch,
+        config: Config,
+        roots: (&'static str, &'static str),
+        device: &Device,
+    ) -> Self {
+        Self { source, arch, config, roots, device: device.clone(), taken: BTreeSet::new() }
+    }
+
+    /// What the model says of itself, under the keys of config.json.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The architecture.
+    pub fn arch(&self) -> &'static Arch {
+        self.arch
+    }
+
+    /// Oddities that do not prevent loading.
+    pub fn warnings(&self) -> Vec<Warning> {
+        match &self.source {
+            Source::Folder(folder) => folder.warnings().to_vec(),
+            Source::Gguf(_) => Vec::new(),
+        }
+    }
+
+    /// All bytes of the tensor files, in a fixed order.
+    pub(crate) fn contents(&self) -> Vec<&[u8]> {
+        match &self.source {
+            Source::Folder(folder) => folder.contents(),
+            Source::Gguf(file) => vec![file.bytes()],
+        }
+    }
+
+    /// Values and bytes of the tensors taken so far, and the type most bytes are stored in.
+    pub(crate) fn tally(&self) -> Tally {
+        let stored = |name: &String| match &self.source {
+            Source::Folder(folder) => folder.stored(name),
+            Source::Gguf(file) => file.stored(name),
+        };
+        let mut tally = Tally { parameters: 0, bytes: 0, dtype: "" };
+        let mut kinds: Vec<(&'static str, u64)> = Vec::new();
+        for (kind, elems, bytes) in self.taken.iter().filter_map(stored) {
+            tally.parameters += elems;
+            tally.bytes += bytes;
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, sum)) => *sum += bytes,
+                None => kinds.push((kind, bytes)),
+            }
+        }
+        tally.dtype = kinds.iter().max_by_key(|(_, bytes)| *bytes).map_or("", |(kind, _)| kind);
+        tally
+    }
+
+    /// The name of a part in a model folder, without `.weight`.
+    pub fn folder_name(&self, at: At) -> String {
+        let roots = if matches!(self.source, Source::Gguf(_)) { ROOTS[0] } else { self.roots };
+        let (_, name, _) = self.row(at.part);
+        match (at.layer, at.part) {
+            (Some(layer), _) => format!("{}layers.{layer}.{name}", roots.0),
+            (None, Part::Head) => format!("{}{name}", roots.1),
+            (None, _) => format!("{}{name}", roots.0),
+        }
+    }
+
+    fn row(&self, part: Part) -> (Part, &'static str, &'static str) {
+        let row = self.arch.names.iter().find(|(p, ..)| *p == part);
+        *row.unwrap_or_else(|| panic!("{} has a spec with {part:?} and no name for it", self.arch.model_type))
+    }
+
+    fn name(&self, at: At, end: &str) -> String {
+        let name = match (&self.source, at.layer) {
+            (Source::Folder(_), _) => self.folder_name(at),
+            (Source::Gguf(_), Some(layer)) => format!("blk.{layer}.{}", self.row(at.part).2),
+            (Source::Gguf(_), None) => self.row(at.part).2.to_owned(),
+        };
+        format!("{name}.{end}")
+    }
+
+    /// A matrix as something to multiply by, in the precision it is stored in.
+    ///
+    /// # Errors
+    /// When it is absent, of another shape, or of a type that does not load.
+    pub fn linear(&mut self, at: At, want: Matrix) -> Result<Linear> {
+        let order = self.order(at, want);
+        let bias = match want.bias {
+            true => Some(self.place(self.floats(at, "bias", want.rows, order.as_deref())?, &self.name(at, "bias"))?),
+            false => None,
+        };
+        self.taken.extend(bias.is_some().then(|| self.name(at, "bias")));
+        let linear = self.matrix(at, want, order.as_deref(), bias)?;
+        self.taken.insert(self.name(at, "weight"));
+        Ok(linear)
+    }
+
+    fn matrix(&self, at: At, want: Matrix, order: Option<&[usize]>, bias: Option<Tensor>) -> Result<Linear> {
+        let name = self.name(at, "weight");
+        match &self.source {
+            Source::Folder(folder) => folder.matrix(&name, want, bias, &self.device),
+            Source::Gguf(file) => file.matrix(&name, want, order, bias, &self.device),
+        }
+    }
+
+    /// The weight of a norm, in f32, with the architecture's offset folded in.
+    ///
+    /// # Errors
+    /// When it is absent, of another shape, or of a type that does not load.
+    pub fn norm(&mut self, at: At, len: usize) -> Result<Tensor> {
+        debug_assert!(at.part.is_norm());
+        let mut values = self.floats(at, "weight", len, None)?;
+        self.taken.insert(self.name(at, "weight"));
+        if matches!(self.source, Source::Folder(_)) && self.arch.norm_offset != 0.0 {
+            // In f32: 1 + w rounded to bf16 is off by up to one part in 250.
+            values.iter_mut().for_each(|w| *w += self.arch.norm_offset);
+        }
+        self.place(values, &self.name(at, "weight"))
+    }
+
+    /// All values of a tensor in f32, rows as a model folder has them.
+    fn floats(&self, at: At, end: &str, len: usize, order: Option<&[usize]>) -> Result<Vec<f32>> {
+        let name = self.name(at, end);
+        let stored = match &self.source {
+            Source::Folder(folder) => folder.floats(&name, &[len]),
+            Source::Gguf(file) => file.vector(&name, len),
+        }?;
+        Ok(match order {
+            Some(order) => order.iter().map(|row| stored[*row]).collect(),
+            None => stored,
+        })
+    }
+
+    /// For each row of a model folder's matrix, the row of the file; none when they are the same.
+    fn order(&self, at: At, want: Matrix) -> Option<Vec<usize>> {
+        let interleaved = self.arch.gguf_interleaves && matches!(self.source, Source::Gguf(_));
+        if !interleaved || !matches!(at.part, Part::Query | Part::Key) {
+            return None;
+        }
+        let (dim, half) = (want.rows / want.heads, want.rows / want.heads / 2);
+        // The file keeps the two halves of a head's rotation pairs side by side: row (head, j, side) for (head, side, j).
+        Some((0..want.rows).map(|r| (r / dim) * dim + (r % half) * 2 + (r % dim) / half).collect())
+    }
+
+    fn place(&self, values: Vec<f32>, name: &str) -> Result<Tensor> {
+        let len = values.len();
+        Tensor::from_vec(values, len, &self.device)
+            .map_err(|source| Error::Device { tensor: name.to_owned(), source: source.into() })
+    }
+
+    /// Refuses a file with tensors that nobody asked for.
+    ///
+    /// # Errors
+    /// Naming the first of them.
+    pub fn finish(&self) -> Result<()> {
+        let left: Vec<&str> = match &self.source {
+            // Of a model with several parts only the text part is looked at. A stored copy of a tied head is decoration.
+            Source::Folder(folder) => folder
+                .names()
+                .filter(|n| n.starts_with(self.roots.0) && *n != "lm_head.weight" && !n.ends_with(".inv_freq"))
+                .collect(),
+            // Read with the config.
+            Source::Gguf(file) => file.names().filter(|n| *n != "rope_freqs.weight").collect(),
+        };
+        let mut left = left.into_iter().filter(|name| !self.taken.contains(*name));
+        let Some(first) = left.next() else { return Ok(()) };
+        let (file, first) = (self.config.file().to_owned(), first.to_owned());
+        Err(Error::Leftover { file, first, count: 1 + left.count(), model_type: self.arch.model_type })
+    }
+}
+
+/// What was loaded, in numbers.
+pub(crate) struct Tally {
+    pub(crate) parameters: u64,
+    pub(crate) bytes: u64,
+    pub(crate) dtype: &'static str,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Safetensors, single or sharded: which files make up the model, and their tensors.
+//!
+//! The index file is compared with what lies in the folder, never believed and never ignored: a stale one beside a complete
+//! set of shards is a warning, an incomplete set is an error that names the missing file.
+
+mod shards;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use half::{bf16, f16};
+use omlx_ops::Linear;
+use safetensors::tensor::{Dtype, TensorInfo};
+
+use super::Matrix;
+use super::map::{self, Mapped};
+use super::{header, map::words};
+use crate::{Error, HeaderFault, Result, Warning};
+
+/// The types that load.
+const KNOWN: [&str; 3] = ["F32", "BF16", "F16"];
+
+/// The tensor files of a model folder.
+#[derive(Debug)]
+pub struct Folder {
+    files: Vec<Shard>,
+    tensors: BTreeMap<String, Place>,
+    warnings: Vec<Warning>,
+    folder: std::path::PathBuf,
+}
+
+#[derive(Debug)]
+struct Shard {
+    mapped: Mapped,
+    data: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    file: usize,
+    info: TensorInfo,
+}
+
+impl Folder {
+    /// Finds and maps the files, and checks their headers.
+    ///
+    /// # Errors
+    /// When a file is absent, empty or damaged, or the index names a tensor that its file does not hold.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let found = shards::find(folder)?;
+        let mut this = Self {
+            files: Vec::new(),
+            tensors: BTreeMap::new(),
+            warnings: found.warning.into_iter().collect(),
+            folder: folder.to_owned(),
+        };
+        for name in &found.files {
+            this.add(&folder.join(name))?;
+        }
+        for (tensor, file) in &found.index {
+            let place = this.tensors.get(tensor).map(|p| &this.files[p.file].mapped.path);
+            if place.and_then(|p| p.file_name()).is_none_or(|name| name != file.as_str()) {
+                return Err(Error::MissingTensor { file: folder.join(file), tensor: tensor.clone() });
+            }
+        }
+        Ok(this)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let mapped = Mapped::open(path)?;
+        let (data, metadata) = header::read(mapped.bytes()).map_err(|(tensor, fault)| Error::Safetensors {
+            file: path.to_owned(),
+            tensor,
+            fault,
+        })?;
+        for (name, info) in metadata.tensors() {
+            let place = Place { file: self.files.len(), info: info.clone() };
+            if let Some(other) = self.tensors.insert(name.clone(), place) {
+                let other = self.files[other.file].mapped.path.display().to_string();
+                return Err(Error::DuplicateTensor { file: path.to_owned(), other, tensor: name });
+            }
+        }
+        self.files.push(Shard { mapped, data });
+        Ok(())
+    }
+
+    /// Oddities that do not prevent loading.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// All tensors, by name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub fn holds(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// The shape of a tensor, if it is there.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|p| p.info.shape.as_slice())
+    }
+
+    pub(crate) fn contents(&self) -> Vec<&[u8]> {
+        self.files.iter().map(|f| f.mapped.bytes()).collect()
+    }
+
+    pub(crate) fn stored(&self, name: &str) -> Option<(&'static str, u64, u64)> {
+        let info = &self.tensors.get(name)?.info;
+        let elems: usize = info.shape.iter().product();
+        let kind = loadable(info.dtype).map_or("", |(_, name)| name);
+        Some((kind, elems as u64, (info.data_offsets.1 - info.data_offsets.0) as u64))
+    }
+
+    /// A matrix in the type it is stored in.
+    ///
+    /// # Errors
+    /// When it is absent, of another shape, or of a type that does not load.
+    pub fn matrix(&self, name: &str, want: Matrix, bias: Option<Tensor>, device: &Device) -> Result<Linear> {
+        let (dtype, bytes) = self.bytes(name, &[want.rows, want.cols])?;
+        Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
+            .map_err(omlx_ops::Error::from)
+            .and_then(|w| Linear::dense(w, bias))
+            .map_err(|source| Error::Device { tensor: name.to_owned(), source })
+    }
+
+    /// All values of a tensor in f32.
+    ///
+    /// # Errors
+    /// When it is absent, of another shape, or of a type that does not load.
+    pub fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let (dtype, bytes) = self.bytes(name, shape)?;
+        Ok(match dtype {
+            DType::BF16 => words(bytes).map(|w| bf16::from_bits(w).to_f32()).collect(),
+            DType::F16 => words(bytes).map(|w| f16::from_bits(w).to_f32()).collect(),
+            _ => map::floats(bytes).collect(),
+        })
+    }
+
+    fn bytes(&self, name: &str, shape: &[usize]) -> Result<(DType, &[u8])> {
+        let Some(Place { file, info }) = self.tensors.get(name) else {
+            return Err(Error::MissingTensor { file: self.folder.clone(), tensor: name.to_owned() });
+        };
+        let shard = &self.files[*file];
+        let (file, tensor) = (shard.mapped.path.clone(), name.to_owned());
+        if info.shape != shape {
+            return Err(Error::Shape { file, tensor, expected: shape.to_vec(), found: info.shape.clone() });
+        }
+        let Some((dtype, _)) = loadable(info.dtype) else {
+            return Err(Error::Dtype { file, tensor, found: info.dtype.to_string(), known: KNOWN.to_vec() });
+        };
+        let (begin, end) = info.data_offsets;
+        match shard.mapped.bytes().get(shard.data + begin..shard.data + end) {
+            Some(bytes) => Ok((dtype, bytes)),
+            // Checked when the header was read; here for the compiler and for nobody else.
+            None => Err(Error::Safetensors {
+                file,
+                tensor: Some(tensor),
+                fault: HeaderFault::CutShort { end, data: shard.mapped.bytes().len() - shard.data },
+            }),
+        }
+    }
+}
+
+fn loadable(dtype: Dtype) -> Option<(DType, &'static str)> {
+    match dtype {
+        Dtype::F32 => Some((DType::F32, KNOWN[0])),
+        Dtype::BF16 => Some((DType::BF16, KNOWN[1])),
+        Dtype::F16 => Some((DType::F16, KNOWN[2])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! GGUF files: tiny ones written here from model folders, and real ones against the folders that another tool made of them.
+//!
+//! Faults seen to be caught here: query rows left in the file's order, 1 added to Gemma's norms twice.
+
+mod run;
+#[path = "gguf/write.rs"]
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use candle_core::{DType, Device};
+use half::bf16;
+use omlx_fixtures::{golden, models_dir, real_golden, real_model, tiny};
+use omlx_models::weights::Weights;
+use omlx_models::{LoadOptions, load};
+use run::{Run, argmax};
+use tempfile::TempDir;
+use write::{Kind, Meta, of_folder};
+
+/// Same weights, same bits: the logits of a folder and of a GGUF file made of it.
+#[test]
+fn a_folder_and_its_gguf_agree_to_the_bit() {
+    for name in ["llama", "qwen2", "gemma3_text", "gemma3_sw8"] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tiny.gguf");
+        of_folder(&tiny(name), &file, Kind::Bf16, &[]);
+        let prompt = golden(name).prompt_ids;
+        let theirs = Run::new(&tiny(name), 4, 64).step(&prompt, prompt.len());
+        let ours = Run::new(&file, 4, 64).step(&prompt, prompt.len());
+        assert!(ours == theirs, "{name}");
+    }
+}
+
+#[test]
+fn plain_types_and_blocks_load() {
+    for kind in [Kind::F32, Kind::F16, Kind::Q8] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tiny.gguf");
+        of_folder(&tiny("llama"), &file, kind, &[]);
+        let golden = golden("llama");
+        let last = Run::new(&file, 4, 64).step(&golden.prompt_ids, 1).remove(0);
+        // Eight bits move logits by a few hundredths; the first token stands well above the second.
+        assert_eq!(argmax(&last), golden.greedy_ids[0], "{kind:?}");
+    }
+}
+
+#[test]
+fn the_card_tells_what_is_stored() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    of_folder(&tiny("llama"), &file, Kind::Q8, &[]);
+    let card = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().card;
+    assert_eq!((card.arch, card.dtype, card.context, card.vocab), ("llama", "Q8_0", 512, 272));
+    let folder = load(&tiny("llama"), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().card;
+    assert_eq!(card.parameters, folder.parameters);
+    assert_ne!(card.fingerprint, folder.fingerprint);
+}
+
+/// What a file says that is not understood, and what it does not say.
+#[test]
+fn faults_name_file_and_key() {
+    let gone = |key: &'static str| (key, Meta::Gone);
+    for (change, expected) in [
+        (("general.architecture", Meta::Text("gemma2")), "`general.architecture` is \"gemma2\""),
+        (gone("general.architecture"), "general.architecture"),
+        (gone("llama.block_count"), "llama.block_count"),
+        (gone("llama.attention.layer_norm_rms_epsilon"), "llama.attention.layer_norm_rms_epsilon"),
+        (("llama.expert_count", Meta::Int(8)), "`llama.expert_count` is 8"),
+        (("llama.rope.dimension_count", Meta::Int(8)), "`llama.rope.dimension_count` is 8, expected the head size, 16"),
+        (("llama.rope.scaling.type", Meta::Text("longrope")), "`rope_scaling.rope_type` is \"longrope\""),
+        (("llama.embedding_length", Meta::Int(128)), "expected [272, 128], file has [272, 64]"),
+        (("llama.block_count", Meta::Int(3)), "no tensor blk.2.attn_norm.weight"),
+        (("llama.block_count", Meta::Int(1)), "9 tensor(s) that a model of type llama has no place for"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tiny.gguf");
+        let name = change.0;
+        of_folder(&tiny("llama"), &file, Kind::Bf16, &[change]);
+        let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("tiny.gguf"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_type_that_does_not_load_is_named() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    of_folder(&tiny("llama"), &file, Kind::I8, &[]);
+    let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+    assert!(error.contains("token_embd.weight is stored as I8; loadable are F32"), "{error}");
+}
+
+#[test]
+fn other_files_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("renamed.gguf");
+    std::fs::copy(tiny("llama").join("model.safetensors"), &file).unwrap();
+    let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+    assert!(error.contains("renamed.gguf"), "{error}");
+    of_folder(&tiny("llama"), &file, Kind::Bf16, &[]);
+    let bytes = std::fs::read(&file).unwrap();
+    for cut in [0, 3, 20, 200, bytes.len() - 1] {
+        std::fs::write(&file, &bytes[..cut]).unwrap();
+        let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+        assert!(error.contains("renamed.gguf"), "cut at {cut}: {error}");
+    }
+}
+
+/// Llama 3.1's rotation is stored as a table of divisors; only the published one is understood.
+#[test]
+fn llama3_divisors() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    let table = |turn: fn(f32) -> f32| -> Vec<f32> {
+        let turns = |i: usize| 8192.0 / (std::f32::consts::TAU * 10_000f32.powf(i as f32 / 8.0));
+        (0..8).map(|i| turn(turns(i))).collect()
+    };
+    let published = |turns: f32| match turns {
+        4.0.. => 1.0,
+        ..=1.0 => 8.0,
+        _ => 1.0 / ((1.0 - (turns - 1.0) / 3.0) / 8.0 + (turns - 1.0) / 3.0),
+    };
+    of_folder(&tiny("llama"), &file, Kind::Bf16, &[("rope_freqs.weight", Meta::Tensor(table(published)))]);
+    let weights = Weights::open(&file, &Device::Cpu).unwrap();
+    let scaling = &weights.config().keys()["rope_scaling"];
+    assert_eq!((scaling["rope_type"].as_str(), scaling["factor"].as_f64()), (Some("llama3"), Some(8.0)));
+    of_folder(&tiny("llama"), &file, Kind::Bf16, &[("rope_freqs.weight", Meta::Tensor(table(|t| t.sqrt())))]);
+    let error = Weights::open(&file, &Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains("rope_freqs.weight"), "{error}");
+}
+
+const REAL: [(&str, &str); 3] = [
+    ("smollm2-135m-instruct", "SmolLM2-135M-Instruct.Q4_1.gguf"),
+    ("qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+    ("gemma-3-270m", "gemma-3-270m-q4_k_m.gguf"),
+];
+
+/// A real model's GGUF file and the folder that was made of it.
+fn real(name: &str) -> Option<(PathBuf, PathBuf)> {
+    let folder = real_model(name)?;
+    let (_, file) = REAL.iter().find(|(n, _)| *n == name)?;
+    let file = models_dir().join("gguf").join(file);
+    file.is_file().then_some((file, folder))
+}
+
+fn every_weight_rounds_to_the_folders(name: &str) {
+    let Some((file, folder)) = real(name) else { return };
+    same_weights(&Weights::open(&file, &Device::Cpu).unwrap(), &Weights::open(&folder, &Device::Cpu).unwrap());
+}
+
+/// Tensor by tensor, rounded to bf16, bit by bit.
+fn same_weights(ours: &Weights, theirs: &Weights) {
+    let (exports, expected) = (ours.exports().unwrap(), theirs.exports().unwrap());
+    assert_eq!(exports.len(), expected.len());
+    for (a, b) in exports.iter().zip(&expected) {
+        assert_eq!((&a.name, &a.shape), (&b.name, &b.shape));
+        let (x, y) = (ours.values(a).unwrap(), theirs.values(b).unwrap());
+        let differ = x.iter().zip(&y).filter(|(x, y)| bf16::from_f32(**x).to_bits() != bf16::from_f32(**y).to_bits());
+        assert_eq!(differ.count(), 0, "{}", a.name);
+    }
+}
+
+#[test]
+fn smollm2_weights() {
+    every_weight_rounds_to_the_folders("smollm2-135m-instruct");
+}
+
+#[test]
+fn qwen2_weights() {
+    every_weight_rounds_to_the_folders("qwen2.5-coder-0.5b-instruct");
+}
+
+#[test]
+fn gemma3_weights() {
+    every_weight_rounds_to_the_folders("gemma-3-270m");
+}
+
+/// The folder's weights are this file's rounded to bf16, which moves logits by a few hundredths: as long as the margins are
+/// wide, the texts are the same.
+#[test]
+fn real_files_continue_like_their_folders() {
+    for (name, _) in REAL {
+        let Some((file, _)) = real(name) else { continue };
+        let golden = real_golden(name).short.expect("a short prompt");
+        let mut run = Run::new(&file, 64, 256);
+        let mut last = run.step(&golden.prompt_ids, 1).remove(0);
+        for (step, (theirs, margin)) in golden.greedy_ids.iter().zip(&golden.greedy_margins).enumerate() {
+            if *margin < 0.3 {
+                break;
+            }
+            assert_eq!(argmax(&last), *theirs, "{name}: step {step}, margin {margin}");
+            last = run.step(&[*theirs], 1).remove(0);
+        }
+    }
+}
+
+/// The example, run as a user runs it; `cargo test` has built it beside this test.
+#[test]
+fn gguf_to_folder_writes_the_same_folder() {
+    let example = std::env::current_exe().unwrap();
+    let example = example.parent().and_then(Path::parent).unwrap().join("examples").join("gguf_to_folder");
+    let Some((file, folder)) = real("smollm2-135m-instruct").filter(|_| example.is_file()) else { return };
+    let out = TempDir::new().unwrap();
+    assert!(Command::new(example).arg(&file).arg(out.path()).status().unwrap().success());
+    same_weights(&Weights::open(out.path(), &Device::Cpu).unwrap(), &Weights::open(&folder, &Device::Cpu).unwrap());
+    assert!(out.path().join("generation_config.json").is_file());
+    load(out.path(), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap();
+}

@@ -1,0 +1,198 @@
+//! Writes GGUF files from the tiny model folders, in ggml's names and row order.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use half::{bf16, f16};
+use omlx_models::weights::{Export, Weights};
+use serde_json::Value;
+
+/// How matrices are stored; vectors are f32, as ggml's tools write them.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    F32,
+    F16,
+    Bf16,
+    Q8,
+    I8,
+}
+
+/// A metadata entry; `Tensor` adds a tensor in place of an entry, `Gone` takes an entry away.
+#[derive(Clone, Debug)]
+pub enum Meta {
+    Text(&'static str),
+    Int(u32),
+    Real(f32),
+    Gone,
+    Tensor(Vec<f32>),
+}
+
+struct Stored {
+    name: String,
+    shape: Vec<usize>,
+    kind: u32,
+    bytes: Vec<u8>,
+}
+
+pub fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'static str, Meta)]) {
+    let weights = Weights::open(folder, &candle_core::Device::Cpu).unwrap();
+    let config = weights.config().keys();
+    let arch = config["model_type"].as_str().unwrap().trim_end_matches("_text");
+    let mut meta: BTreeMap<String, Meta> = metadata(arch, config);
+    let mut tensors: Vec<Stored> =
+        weights.exports().unwrap().iter().map(|e| stored(arch, config, e, weights.values(e).unwrap(), kind)).collect();
+    for (key, change) in changes {
+        match change {
+            Meta::Gone => drop(meta.remove(*key)),
+            Meta::Tensor(values) => tensors.push(Stored {
+                name: (*key).into(),
+                shape: vec![values.len()],
+                kind: 0,
+                bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            }),
+            other => drop(meta.insert((*key).into(), other.clone())),
+        }
+    }
+    std::fs::write(file, container(&meta, &tensors)).unwrap();
+}
+
+fn metadata(arch: &str, config: &serde_json::Map<String, Value>) -> BTreeMap<String, Meta> {
+    let int = |key: &str| Meta::Int(config[key].as_u64().unwrap() as u32);
+    let mut meta = BTreeMap::new();
+    let mut put = |key: &str, value| drop(meta.insert(format!("{arch}.{key}"), value));
+    put("embedding_length", int("hidden_size"));
+    put("feed_forward_length", int("intermediate_size"));
+    put("block_count", int("num_hidden_layers"));
+    put("attention.head_count", int("num_attention_heads"));
+    put("attention.head_count_kv", int("num_key_value_heads"));
+    put("attention.key_length", int("head_dim"));
+    put("context_length", int("max_position_embeddings"));
+    put("attention.layer_norm_rms_epsilon", Meta::Real(config["rms_norm_eps"].as_f64().unwrap() as f32));
+    put("rope.freq_base", Meta::Real(config["rope_theta"].as_f64().unwrap() as f32));
+    if arch == "gemma3" {
+        put("attention.sliding_window", int("sliding_window"));
+        put("attention.sliding_window_pattern", int("sliding_window_pattern"));
+    }
+    let name = match arch {
+        "llama" => "llama",
+        "qwen2" => "qwen2",
+        _ => "gemma3",
+    };
+    meta.insert("general.architecture".into(), Meta::Text(name));
+    meta
+}
+
+/// Names in ggml, written down once more and apart from the library's own table.
+fn ggml_name(arch: &str, name: &str) -> String {
+    let Some(rest) = name.strip_prefix("model.layers.") else {
+        return match name {
+            "model.embed_tokens.weight" => "token_embd.weight".into(),
+            "model.norm.weight" => "output_norm.weight".into(),
+            _ => "output.weight".into(),
+        };
+    };
+    let (layer, rest) = rest.split_once('.').unwrap();
+    let (rest, end) = rest.rsplit_once('.').unwrap();
+    let gemma = arch == "gemma3";
+    let own = match rest {
+        "self_attn.q_proj" => "attn_q",
+        "self_attn.k_proj" => "attn_k",
+        "self_attn.v_proj" => "attn_v",
+        "self_attn.o_proj" => "attn_output",
+        "self_attn.q_norm" => "attn_q_norm",
+        "self_attn.k_norm" => "attn_k_norm",
+        "mlp.gate_proj" => "ffn_gate",
+        "mlp.up_proj" => "ffn_up",
+        "mlp.down_proj" => "ffn_down",
+        "input_layernorm" => "attn_norm",
+        "post_attention_layernorm" if gemma => "post_attention_norm",
+        "post_attention_layernorm" | "pre_feedforward_layernorm" => "ffn_norm",
+        "post_feedforward_layernorm" => "post_ffw_norm",
+        other => panic!("{other}"),
+    };
+    format!("blk.{layer}.{own}.{end}")
+}
+
+fn stored(arch: &str, config: &serde_json::Map<String, Value>, e: &Export, mut values: Vec<f32>, kind: Kind) -> Stored {
+    let name = ggml_name(arch, &e.name);
+    let vector = e.shape.len() == 1;
+    if arch == "gemma3" && vector {
+        values.iter_mut().for_each(|w| *w += 1.0);
+    }
+    let heads = match &*e.name {
+        n if arch == "llama" && n.contains("q_proj") => config["num_attention_heads"].as_u64().unwrap() as usize,
+        n if arch == "llama" && n.contains("k_proj") => config["num_key_value_heads"].as_u64().unwrap() as usize,
+        _ => 0,
+    };
+    if heads > 0 {
+        values = interleave(&values, heads, e.shape[0]);
+    }
+    let floats = || values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let (kind, bytes) = match kind {
+        _ if vector => (0, floats()),
+        Kind::F32 => (0, floats()),
+        Kind::F16 => (1, values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect()),
+        Kind::Bf16 => (30, values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect()),
+        Kind::Q8 => (8, values.chunks(32).flat_map(q8).collect()),
+        Kind::I8 => (24, vec![0; values.len()]),
+    };
+    Stored { name, shape: e.shape.clone(), kind, bytes }
+}
+
+/// The rows of each head as (j, side) in place of (side, j).
+fn interleave(values: &[f32], heads: usize, rows: usize) -> Vec<f32> {
+    let (cols, dim) = (values.len() / rows, rows / heads);
+    let row = |r: usize| &values[r * cols..][..cols];
+    let mut out = Vec::with_capacity(values.len());
+    for head in 0..heads {
+        for j in 0..dim / 2 {
+            out.extend_from_slice(row(head * dim + j));
+            out.extend_from_slice(row(head * dim + dim / 2 + j));
+        }
+    }
+    out
+}
+
+fn q8(block: &[f32]) -> Vec<u8> {
+    let largest = block.iter().fold(0f32, |m, v| m.max(v.abs()));
+    let scale = f16::from_f32(largest / 127.0);
+    let code = |v: &f32| if largest == 0.0 { 0 } else { (v / scale.to_f32()).round().clamp(-127.0, 127.0) as i8 as u8 };
+    scale.to_le_bytes().into_iter().chain(block.iter().map(code)).collect()
+}
+
+fn container(meta: &BTreeMap<String, Meta>, tensors: &[Stored]) -> Vec<u8> {
+    let mut out = b"GGUF".to_vec();
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    out.extend(3u32.to_le_bytes());
+    out.extend((tensors.len() as u64).to_le_bytes());
+    out.extend((meta.len() as u64).to_le_bytes());
+    for (key, value) in meta {
+        text(&mut out, key);
+        match value {
+            Meta::Text(value) => {
+                out.extend(8u32.to_le_bytes());
+                text(&mut out, value);
+            }
+            Meta::Int(value) => [4, *value].iter().for_each(|v| out.extend(v.to_le_bytes())),
+            Meta::Real(value) => [6, value.to_bits()].iter().for_each(|v| out.extend(v.to_le_bytes())),
+            Meta::Gone | Meta::Tensor(_) => unreachable!("taken out before"),
+        }
+    }
+    let mut offset = 0u64;
+    for t in tensors {
+        text(&mut out, &t.name);
+        out.extend((t.shape.len() as u32).to_le_bytes());
+        t.shape.iter().rev().for_each(|d| out.extend((*d as u64).to_le_bytes()));
+        out.extend(t.kind.to_le_bytes());
+        out.extend(offset.to_le_bytes());
+        offset = (offset + t.bytes.len() as u64).next_multiple_of(32);
+    }
+    for t in tensors {
+        out.resize(out.len().next_multiple_of(32), 0);
+        out.extend(&t.bytes);
+    }
+    out
+}
