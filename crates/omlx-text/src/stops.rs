@@ -28,10 +28,10 @@ impl Matcher {
         Self { stop, fall, matched: 0 }
     }
 
-    /// Takes one more byte; true when the stop string is complete.
+    /// Takes one more byte; true when this completes the stop string.
     fn advance(&mut self, byte: u8) -> bool {
         if self.matched == self.stop.len() {
-            self.matched = self.fall[self.matched - 1];
+            return false; // no later match of the same text can start earlier
         }
         while self.matched > 0 && byte != self.stop[self.matched] {
             self.matched = self.fall[self.matched - 1];

@@ -1,6 +1,6 @@
 //! Real vocabularies against ids that the reference tokenizers gave, from the model folder and from the GGUF.
 //!
-//! Faults seen caught: Qwen's digits cut by threes; SmolLM's digits not cut singly; `trim_blocks` left out.
+//! Faults seen caught: SmolLM's digits not cut singly; a stale SentencePiece merge taken.
 
 use std::path::PathBuf;
 use std::time::Instant;

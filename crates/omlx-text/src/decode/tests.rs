@@ -35,7 +35,7 @@ fn tables() {
 }
 
 proptest! {
-    // Faults seen caught: flushing when the next part starts with a space; a U+FFFD per byte.
+    // Fault seen caught: a U+FFFD per byte.
     #[test]
     fn any_cut_gives_the_text_of_the_whole(
         pieces in prop::collection::vec(

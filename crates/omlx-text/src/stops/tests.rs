@@ -53,8 +53,8 @@ fn after_the_stop_nothing_comes() {
 }
 
 proptest! {
-    // Faults seen caught: not awaiting the longer stop; a complete match not falling back; the held text
-    // counted with bytes that were not searched yet.
+    // Faults seen caught: not awaiting the longer stop; the held text counted with bytes that were
+    // not searched yet.
     #[test]
     fn cut_is_that_of_a_naive_search(
         text in "[abé]{0,24}",

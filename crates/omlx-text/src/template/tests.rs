@@ -1,4 +1,5 @@
 //! Template features against what the reference renderer (transformers 5.24, Jinja2) printed.
+//! Fault seen caught: `trim_blocks` left out.
 
 use super::*;
 use serde_json::json;
