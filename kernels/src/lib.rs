@@ -13,8 +13,5 @@ pub struct Source {
 }
 
 /// Every op that has kernels.
-pub const ALL: &[Source] = &[Source {
-    op: "slots",
-    metal: include_str!("../metal/slots.metal"),
-    cuda: include_str!("../cuda/slots.cu"),
-}];
+pub const ALL: &[Source] =
+    &[Source { op: "slots", metal: include_str!("../metal/slots.metal"), cuda: include_str!("../cuda/slots.cu") }];

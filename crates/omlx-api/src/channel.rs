@@ -13,24 +13,9 @@ use crate::{Busy, Generate};
 
 /// Opens a door with room for `depth` requests that the engine has not taken yet (at least 1).
 pub fn channel(depth: usize) -> (EngineHandle, Mailbox) {
-    let state = State {
-        queue: VecDeque::new(),
-        open: true,
-        stop: Stop::No,
-        handles: 1,
-        snapshot: Snapshot::default(),
-    };
-    let door = Arc::new(Door {
-        depth: depth.max(1),
-        state: Mutex::new(state),
-        changed: Condvar::new(),
-    });
-    (
-        EngineHandle {
-            door: Arc::clone(&door),
-        },
-        Mailbox { door },
-    )
+    let state = State { queue: VecDeque::new(), open: true, stop: Stop::No, handles: 1, snapshot: Snapshot::default() };
+    let door = Arc::new(Door { depth: depth.max(1), state: Mutex::new(state), changed: Condvar::new() });
+    (EngineHandle { door: Arc::clone(&door) }, Mailbox { door })
 }
 
 /// What an engine finds in its mailbox.
@@ -120,10 +105,7 @@ impl EngineHandle {
     pub fn snapshot(&self) -> Snapshot {
         let state = self.door.state();
         let unopened = state.queue.len();
-        Snapshot {
-            waiting: state.snapshot.waiting + unopened,
-            ..state.snapshot
-        }
+        Snapshot { waiting: state.snapshot.waiting + unopened, ..state.snapshot }
     }
 
     /// Whether an engine still holds the mailbox.
@@ -148,9 +130,7 @@ impl EngineHandle {
 impl Clone for EngineHandle {
     fn clone(&self) -> Self {
         self.door.state().handles += 1;
-        EngineHandle {
-            door: Arc::clone(&self.door),
-        }
+        EngineHandle { door: Arc::clone(&self.door) }
     }
 }
 
@@ -175,10 +155,7 @@ impl Mailbox {
             state.stop = Stop::Told;
             return Some(Command::Stop);
         }
-        state
-            .queue
-            .pop_front()
-            .map(|(request, reply)| Command::Generate(request, reply))
+        state.queue.pop_front().map(|(request, reply)| Command::Generate(request, reply))
     }
 
     /// Blocks the calling thread, asleep, until there is a request. `None`: told to stop, or all handles are gone, so
@@ -196,11 +173,7 @@ impl Mailbox {
             if state.handles == 0 {
                 return None;
             }
-            state = self
-                .door
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.door.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

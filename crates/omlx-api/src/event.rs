@@ -91,9 +91,7 @@ pub enum Refusal {
         context: usize,
     },
     /// The prompt needs more cache blocks than the engine owns, even when it runs alone.
-    #[error(
-        "the prompt has {tokens} tokens, the cache holds {most} at most; give the cache more memory"
-    )]
+    #[error("the prompt has {tokens} tokens, the cache holds {most} at most; give the cache more memory")]
     NeverFits {
         /// Tokens of the prompt.
         tokens: usize,

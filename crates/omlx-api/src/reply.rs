@@ -20,18 +20,8 @@ use crate::{Event, Fault, Finish, Logprobs, Usage};
 pub(crate) fn pair() -> (Reply, Ticket) {
     let (sender, receiver) = unbounded_channel();
     let cached = Arc::new(AtomicUsize::new(0));
-    let ticket = Ticket {
-        events: receiver,
-        cached: Arc::clone(&cached),
-        ended: false,
-    };
-    (
-        Reply {
-            events: sender,
-            cached,
-        },
-        ticket,
-    )
+    let ticket = Ticket { events: receiver, cached: Arc::clone(&cached), ended: false };
+    (Reply { events: sender, cached }, ticket)
 }
 
 /// The engine's end of one answer. Dropping it without an ending fails the ticket with [`Fault::Stopped`].

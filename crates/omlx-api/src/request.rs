@@ -24,14 +24,7 @@ pub struct Generate {
 impl Generate {
     /// A greedy request without stop ids, log-probabilities or mask.
     pub fn new(tokens: Vec<u32>, limit: usize) -> Self {
-        Generate {
-            tokens,
-            sampling: Sampling::default(),
-            limit,
-            stop: Vec::new(),
-            logprobs: None,
-            mask: None,
-        }
+        Generate { tokens, sampling: Sampling::default(), limit, stop: Vec::new(), logprobs: None, mask: None }
     }
 }
 

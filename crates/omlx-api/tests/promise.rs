@@ -9,25 +9,18 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use omlx_api::{
-    Busy, Command, EngineHandle, Event, Fault, Finish, Generate, Mailbox, Refusal, Reply, Snapshot,
-    Ticket, Usage, channel,
+    Busy, Command, EngineHandle, Event, Fault, Finish, Generate, Mailbox, Refusal, Reply, Snapshot, Ticket, Usage,
+    channel,
 };
 
-const USAGE: Usage = Usage {
-    prompt: 1,
-    cached: 0,
-    completion: 2,
-};
+const USAGE: Usage = Usage { prompt: 1, cached: 0, completion: 2 };
 
 fn request() -> Generate {
     Generate::new(vec![1], 4)
 }
 
 fn send(handle: &EngineHandle) -> Result<Ticket, Busy> {
-    handle
-        .generate(request())
-        .now_or_never()
-        .expect("generate never waits")
+    handle.generate(request()).now_or_never().expect("generate never waits")
 }
 
 fn taken(mailbox: &mut Mailbox) -> Reply {
@@ -39,9 +32,7 @@ fn taken(mailbox: &mut Mailbox) -> Reply {
 
 /// All events of a ticket; panics when it does not end within five seconds.
 async fn events(ticket: Ticket) -> Vec<Event> {
-    tokio::time::timeout(Duration::from_secs(5), ticket.collect())
-        .await
-        .expect("the ticket never ended")
+    tokio::time::timeout(Duration::from_secs(5), ticket.collect()).await.expect("the ticket never ended")
 }
 
 /// A ticket whose request was treated by `fate` ends in `expected`, once, and last.
@@ -50,10 +41,7 @@ async fn check(fate: impl FnOnce(EngineHandle, Mailbox), expected: Event) {
     let ticket = send(&handle).expect("an empty mailbox has room");
     fate(handle, mailbox);
     let events = events(ticket).await;
-    let endings = events
-        .iter()
-        .filter(|event| !matches!(event, Event::Token { .. }))
-        .count();
+    let endings = events.iter().filter(|event| !matches!(event, Event::Token { .. })).count();
     assert_eq!(endings, 1, "{events:?}");
     assert_eq!(events.last(), Some(&expected));
 }
@@ -68,28 +56,14 @@ async fn done() {
         reply.token(8, None);
         reply.done(Finish::Length, USAGE);
     };
-    check(
-        fate,
-        Event::Done {
-            why: Finish::Length,
-            usage: USAGE,
-        },
-    )
-    .await;
+    check(fate, Event::Done { why: Finish::Length, usage: USAGE }).await;
 }
 
 #[tokio::test]
 async fn refused() {
-    let fault = Fault::Refused(Refusal::TooLong {
-        tokens: 9,
-        context: 8,
-    });
+    let fault = Fault::Refused(Refusal::TooLong { tokens: 9, context: 8 });
     let same = fault.clone();
-    check(
-        |_, mut mailbox| taken(&mut mailbox).fail(same),
-        Event::Failed(fault),
-    )
-    .await;
+    check(|_, mut mailbox| taken(&mut mailbox).fail(same), Event::Failed(fault)).await;
 }
 
 #[tokio::test]
@@ -138,10 +112,7 @@ async fn requests_race_with_the_death_of_the_engine() {
     for _ in 0..200 {
         let (handle, mailbox) = channel(1000);
         let sender = thread::spawn(move || {
-            (0..50)
-                .map_while(|_| send(&handle).ok())
-                .map(|ticket| (handle.clone(), ticket))
-                .collect::<Vec<_>>()
+            (0..50).map_while(|_| send(&handle).ok()).map(|ticket| (handle.clone(), ticket)).collect::<Vec<_>>()
         });
         thread::spawn(move || drop(mailbox));
         // Handles stay alive: nothing but the mailbox's own death may end these.
@@ -208,16 +179,12 @@ fn woken(act: impl FnOnce(EngineHandle)) -> Option<Command> {
     thread::spawn(move || out.send(mailbox.wait()));
     thread::sleep(Duration::from_millis(20));
     act(handle);
-    said.recv_timeout(Duration::from_secs(5))
-        .expect("wait never came back")
+    said.recv_timeout(Duration::from_secs(5)).expect("wait never came back")
 }
 
 #[test]
 fn wait_wakes_for_a_request() {
-    assert!(matches!(
-        woken(|handle| drop(send(&handle))),
-        Some(Command::Generate(..))
-    ));
+    assert!(matches!(woken(|handle| drop(send(&handle))), Some(Command::Generate(..))));
 }
 
 #[test]
@@ -240,15 +207,8 @@ fn wait_wakes_when_all_handles_are_gone() {
 fn the_snapshot_reaches_every_handle() {
     let (handle, mailbox) = channel(2);
     let other = handle.clone();
-    let told = Snapshot {
-        running: 3,
-        waiting: 1,
-        blocks_free: 4,
-        blocks: 9,
-        prompt_tokens: 5,
-        generated_tokens: 6,
-        steps: 7,
-    };
+    let told =
+        Snapshot { running: 3, waiting: 1, blocks_free: 4, blocks: 9, prompt_tokens: 5, generated_tokens: 6, steps: 7 };
     mailbox.publish(told);
     assert_eq!((handle.snapshot(), other.snapshot()), (told, told));
 }

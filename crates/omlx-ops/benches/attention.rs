@@ -24,7 +24,9 @@ fn view(tokens: usize, context: usize) -> RowView {
 fn attend(c: &mut Criterion) {
     let how = Attend { scale: 0.125, reach: Reach::All, softcap: None, sinks: None };
     for dtype in [DType::F32, DType::F16] {
-        for (name, tokens, context) in [("decode_4096", 1, 4096), ("prefill_512", 512, 512), ("prefill_512_at_2048", 512, 2048)] {
+        for (name, tokens, context) in
+            [("decode_4096", 1, 4096), ("prefill_512", 512, 512), ("prefill_512_at_2048", 512, 2048)]
+        {
             let pool = Tensor::randn(0f32, 1.0, (4096, KV_HEADS, DIM), &Device::Cpu)
                 .and_then(|t| t.to_dtype(dtype))
                 .expect("on the CPU");

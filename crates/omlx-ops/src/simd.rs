@@ -70,10 +70,7 @@ impl Isa {
             {
                 sets.push(Self::Avx512);
             }
-            if is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c")
-            {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
                 sets.push(Self::Avx2);
             }
         }

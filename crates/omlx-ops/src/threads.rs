@@ -50,12 +50,7 @@ pub(crate) fn for_each(tasks: usize, task: impl Fn(usize) + Sync) {
 }
 
 /// Cuts `out` into rows of `width` and fills them in parallel, at least `grain` elements at a time.
-pub(crate) fn for_rows(
-    out: &mut [f32],
-    width: usize,
-    grain: usize,
-    fill: impl Fn(usize, &mut [f32]) + Sync,
-) {
+pub(crate) fn for_rows(out: &mut [f32], width: usize, grain: usize, fill: impl Fn(usize, &mut [f32]) + Sync) {
     let rows = out.len() / width.max(1);
     let per_task = grain.div_ceil(width.max(1)).max(rows.div_ceil(4 * threads())).max(1);
     let shared = SharedMut::new(out);

@@ -149,8 +149,7 @@ unsafe fn run<S: Simd, E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task)
         Some(sinks) => State { max: sinks[head], sum: 1.0, acc: vec![0.0; dim] },
         None => State { max: f32::NEG_INFINITY, sum: 0.0, acc: vec![0.0; dim] },
     };
-    let mut states: Vec<State> =
-        task.tokens.clone().flat_map(|_| task.heads.clone().map(start)).collect();
+    let mut states: Vec<State> = task.tokens.clone().flat_map(|_| task.heads.clone().map(start)).collect();
     let last = position(task.tokens.end - 1);
     let mut tile = reach.first_visible(position(task.tokens.start)) / TILE * TILE;
     let mut places = [0usize; TILE];
@@ -192,7 +191,13 @@ unsafe fn run<S: Simd, E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task)
 
 /// One query against up to a tile of keys.
 #[inline(always)]
-unsafe fn step<S: Simd, E: Element>(how: &Attend, q: &[f32], (k, v): (&[E], &[E]), places: &[usize], state: &mut State) {
+unsafe fn step<S: Simd, E: Element>(
+    how: &Attend,
+    q: &[f32],
+    (k, v): (&[E], &[E]),
+    places: &[usize],
+    state: &mut State,
+) {
     let mut scores = [f32::NEG_INFINITY; TILE];
     for (score, place) in scores.iter_mut().zip(places) {
         // SAFETY: both slices have the head size.

@@ -21,8 +21,7 @@ fn one_row(q: &Tensor, pool: Pool<'_>, rows: &RowView, row: usize, how: &Attend)
     let device = q.device();
     let start = rows.start_position(row);
     let first = rows.first[row] as usize * pool.block;
-    let slots: Vec<u32> =
-        (first..rows.lens[row] as usize).map(|pos| rows.slot(row, pos, pool.block) as u32).collect();
+    let slots: Vec<u32> = (first..rows.lens[row] as usize).map(|pos| rows.slot(row, pos, pool.block) as u32).collect();
     let context = slots.len();
     let slots = Tensor::new(slots, device)?;
     let group = heads / pool.k.dim(1)?;

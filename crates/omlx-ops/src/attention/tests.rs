@@ -52,10 +52,13 @@ impl Case {
             tables.push(ids[first..].to_vec());
         }
         view.width = tables.iter().map(Vec::len).max().unwrap();
-        view.tables = tables.into_iter().flat_map(|mut t| {
-            t.resize(view.width, 0);
-            t
-        }).collect();
+        view.tables = tables
+            .into_iter()
+            .flat_map(|mut t| {
+                t.resize(view.width, 0);
+                t
+            })
+            .collect();
         view
     }
 

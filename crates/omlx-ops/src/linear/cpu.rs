@@ -3,7 +3,7 @@
 //! Because that order is the same for one row of `x` and for many, a row's result does not depend on its company. Few rows read
 //! the weights as they are stored, once; many rows widen a panel of weights to f32 first and reuse it from the cache.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use half::{bf16, f16};
 
@@ -232,15 +232,17 @@ unsafe fn part<S: Simd, W: Source>(job: &Job<'_>, w: W, place: Place) {
         } else if w.plain().is_some() {
             many::<S, W>(job, w, place, place.from);
         } else {
-            thread_local!(static WIDE: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) });
-            WIDE.with_borrow_mut(|wide| {
-                let cols = job.cols;
-                for from in (place.from..place.to).step_by(PANEL) {
-                    let to = (from + PANEL).min(place.to);
-                    widen::<S, W>(w, from..to, cols, wide);
-                    many::<S, _>(job, F32 { w: wide, cols }, Place { from, to, ..place }, 0);
-                }
-            });
+            // Taken out and put back rather than borrowed in a closure: a closure's body would be compiled without the
+            // instruction set, and every intrinsic would become a call.
+            thread_local!(static WIDE: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+            let mut wide = WIDE.take();
+            let cols = job.cols;
+            for from in (place.from..place.to).step_by(PANEL) {
+                let to = (from + PANEL).min(place.to);
+                widen::<S, W>(w, from..to, cols, &mut wide);
+                many::<S, _>(job, F32 { w: &wide, cols }, Place { from, to, ..place }, 0);
+            }
+            WIDE.set(wide);
         }
     }
 }
@@ -262,16 +264,20 @@ unsafe fn widen<S: Simd, W: Source>(w: W, range: std::ops::Range<usize>, cols: u
     }
 }
 
-/// One to four rows of `x`: the weights are read once, eight (or four) rows of them at a time.
+/// One to four rows of `x`: the weights are read once, as many rows of them at a time as leave registers free.
 #[inline(always)]
 unsafe fn few<S: Simd, W: Source>(job: &Job<'_>, w: W, place: Place) {
     // SAFETY: passed on.
     unsafe {
-        match job.count {
-            1 => sweep::<S, W, 1, 8>(job, w, place),
-            2 => sweep::<S, W, 2, 4>(job, w, place),
-            3 => sweep::<S, W, 3, 4>(job, w, place),
-            4 => sweep::<S, W, 4, 4>(job, w, place),
+        match (S::TILE, job.count) {
+            (Tile::Wide, 1) => sweep::<S, W, 1, 8>(job, w, place),
+            (Tile::Wide, 2) => sweep::<S, W, 2, 4>(job, w, place),
+            (Tile::Wide, 3) => sweep::<S, W, 3, 4>(job, w, place),
+            (Tile::Wide, 4) => sweep::<S, W, 4, 4>(job, w, place),
+            (Tile::Narrow, 1) => sweep::<S, W, 1, 4>(job, w, place),
+            (Tile::Narrow, 2) => sweep::<S, W, 2, 2>(job, w, place),
+            (Tile::Narrow, 3) => sweep::<S, W, 3, 1>(job, w, place),
+            (Tile::Narrow, 4) => sweep::<S, W, 4, 1>(job, w, place),
             _ => {}
         }
     }

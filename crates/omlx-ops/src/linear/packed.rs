@@ -114,8 +114,5 @@ impl Packed {
 }
 
 fn nibbles(codes: &[u8]) -> Vec<u8> {
-    codes
-        .chunks_exact(32)
-        .flat_map(|block| (0..16).map(|i| block[i] | block[i + 16] << 4))
-        .collect()
+    codes.chunks_exact(32).flat_map(|block| (0..16).map(|i| block[i] | block[i + 16] << 4)).collect()
 }

@@ -110,14 +110,8 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(dense(4, 8, DType::F32).forward(&randn((1, 9))).is_err());
     assert!(Linear::stack(vec![dense(4, 8, DType::F32), dense(4, 9, DType::F32)]).is_err());
     assert!(Linear::stack(vec![]).is_err());
-    let parts = PackedParts {
-        bits: 2,
-        group: 16,
-        shape: (1, 16),
-        codes: vec![4; 16],
-        scales: vec![1.0],
-        biases: vec![0.0],
-    };
+    let parts =
+        PackedParts { bits: 2, group: 16, shape: (1, 16), codes: vec![4; 16], scales: vec![1.0], biases: vec![0.0] };
     assert!(Packed::new(parts.clone()).is_err(), "a code of three bits in two");
     assert!(Packed::new(PackedParts { codes: vec![3; 16], scales: vec![], ..parts }).is_err());
 }

@@ -42,7 +42,8 @@ fn linear_divides_every_frequency() {
 
 #[test]
 fn llama3_keeps_high_and_divides_low_frequencies() {
-    let scaling = RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 64 };
+    let scaling =
+        RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 64 };
     let plain = Rope::new(spec(RopeScaling::None)).unwrap().frequencies;
     let scaled = Rope::new(spec(scaling)).unwrap().frequencies;
     assert_eq!(scaled[0], plain[0]); // wavelength 6.28 < 16
