@@ -1,20 +1,25 @@
-//! Sixteen f32 lanes, whatever the processor calls them.
+//! Sixteen f32 lanes, in as many registers as the processor needs for them.
 //!
 //! Kernels are written once against [`Simd`] and compiled for each instruction set behind a run-time check. Every
-//! implementation has sixteen lanes and uses fused multiply-add, so the order of additions is the same everywhere.
+//! implementation adds in sixteen lanes and uses fused multiply-add, so the order of additions is the same everywhere.
 
 use half::{bf16, f16};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
-/// Lanes of a vector.
+/// Partial sums of every dot product.
 pub(crate) const LANES: usize = 16;
 
-/// One instruction set. All functions are unsafe: the caller makes sure that the set exists and that sixteen elements can be
-/// read (for nibbles: sixteen bytes).
+/// One instruction set. All functions are unsafe: the caller makes sure that the set exists and that [`WIDTH`](Self::WIDTH)
+/// elements can be read (for nibbles: as many bytes).
 pub(crate) trait Simd {
+    /// One register.
     type V: Copy;
+    /// Numbers in a register: 16, or 8.
+    const WIDTH: usize;
+    /// Registers that make up sixteen lanes: 1, or 2.
+    const PARTS: usize = LANES / Self::WIDTH;
     /// The matmul tile that fits the registers: rows of x by rows of w.
     const TILE: Tile;
 
@@ -23,23 +28,23 @@ pub(crate) trait Simd {
     unsafe fn load_bf16(at: *const bf16) -> Self::V;
     unsafe fn load_f16(at: *const f16) -> Self::V;
     unsafe fn load_u8(at: *const u8) -> Self::V;
-    /// The low (or high) half of each of sixteen bytes.
+    /// The low (or high) half of each byte.
     unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V;
     unsafe fn store(at: *mut f32, v: Self::V);
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
-    /// All lanes added, in one fixed order.
-    unsafe fn sum(v: Self::V) -> f32;
+    /// Sixteen lanes added, in one fixed order; where there is one part, the second does not count.
+    unsafe fn sum(parts: [Self::V; 2]) -> f32;
 }
 
 /// A register tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tile {
-    /// 4 x 6 accumulators: thirty-two wide registers.
+    /// 4 x 6 accumulators: thirty-two registers.
     Wide,
-    /// 2 x 2 accumulators of two registers each.
+    /// 3 x 2 accumulators of two registers each: sixteen registers, used by half.
     Narrow,
 }
 
@@ -84,6 +89,7 @@ pub(crate) struct Portable;
 
 impl Simd for Portable {
     type V = [f32; LANES];
+    const WIDTH: usize = LANES;
     const TILE: Tile = Tile::Narrow;
 
     #[inline(always)]
@@ -138,8 +144,7 @@ impl Simd for Portable {
         std::array::from_fn(|i| a[i] + b[i])
     }
     #[inline(always)]
-    unsafe fn sum(v: Self::V) -> f32 {
-        let mut v = v;
+    unsafe fn sum([mut v, _]: [Self::V; 2]) -> f32 {
         for half in [8, 4, 2, 1] {
             for i in 0..half {
                 v[i] += v[i + half];

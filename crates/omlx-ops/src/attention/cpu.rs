@@ -21,7 +21,7 @@ const TOKENS: usize = 16;
 /// A type that pools are made of.
 trait Element: Copy + Sync {
     /// # Safety
-    /// Sixteen elements are readable and the set of `S` exists.
+    /// A register's worth of elements is readable and the set of `S` exists.
     unsafe fn load<S: Simd>(at: *const Self) -> S::V;
     fn to_f32(self) -> f32;
 }
@@ -228,23 +228,33 @@ unsafe fn dot<S: Simd, E: Element>(q: &[f32], k: &[E]) -> f32 {
     let whole = q.len() / LANES * LANES;
     // SAFETY: both have at least `whole` elements.
     let mut sum = unsafe {
-        let (mut even, mut odd) = (S::splat(0.0), S::splat(0.0));
+        let (mut even, mut odd) = ([S::splat(0.0); 2], [S::splat(0.0); 2]);
+        let (q, k) = (q.as_ptr(), k.as_ptr());
         let mut i = 0;
         while i + 2 * LANES <= whole {
-            even = S::fma(S::load(q.as_ptr().add(i)), E::load::<S>(k.as_ptr().add(i)), even);
-            let j = i + LANES;
-            odd = S::fma(S::load(q.as_ptr().add(j)), E::load::<S>(k.as_ptr().add(j)), odd);
+            multiply::<S, E>(&mut even, q.add(i), k.add(i));
+            multiply::<S, E>(&mut odd, q.add(i + LANES), k.add(i + LANES));
             i += 2 * LANES;
         }
         if i < whole {
-            even = S::fma(S::load(q.as_ptr().add(i)), E::load::<S>(k.as_ptr().add(i)), even);
+            multiply::<S, E>(&mut even, q.add(i), k.add(i));
         }
-        S::sum(S::add(even, odd))
+        S::sum([S::add(even[0], odd[0]), S::add(even[1], odd[1])])
     };
     for i in whole..q.len() {
         sum = q[i].mul_add(k[i].to_f32(), sum);
     }
     sum
+}
+
+/// Sixteen products on top of `lanes`.
+#[inline(always)]
+unsafe fn multiply<S: Simd, E: Element>(lanes: &mut [S::V; 2], q: *const f32, k: *const E) {
+    for (part, lanes) in lanes.iter_mut().enumerate().take(S::PARTS) {
+        let at = part * S::WIDTH;
+        // SAFETY: sixteen elements are readable, says the caller.
+        *lanes = unsafe { S::fma(S::load(q.add(at)), E::load::<S>(k.add(at)), *lanes) };
+    }
 }
 
 /// `acc = acc * shrink + Σ weight · value`.
@@ -253,8 +263,8 @@ unsafe fn accumulate<S: Simd, E: Element>(acc: &mut [f32], shrink: f32, v: &[E],
     let dim = acc.len();
     let whole = dim / LANES * LANES;
     assert!(places.iter().all(|place| place + dim <= v.len()));
-    for d in (0..whole).step_by(LANES) {
-        // SAFETY: sixteen elements from `d` on exist in `acc` and in every value.
+    for d in (0..whole).step_by(S::WIDTH) {
+        // SAFETY: a register's worth of elements from `d` on exists in `acc` and in every value.
         unsafe {
             let mut sum = S::mul(S::load(acc.as_ptr().add(d)), S::splat(shrink));
             for (place, weight) in places.iter().zip(weights) {

@@ -22,14 +22,14 @@ const FEW: usize = 4;
 /// Rows of `x` that are kept close while a panel is used.
 const NEAR: usize = 64;
 
-/// Sixteen consecutive weights as f32, whatever the storage.
+/// A register's worth of consecutive weights as f32, whatever the storage.
 trait Source: Sync + Copy {
-    /// The rows are f32 already, at this address.
-    fn plain(&self) -> Option<*const f32> {
+    /// The rows as they are, if they are f32 already.
+    fn plain(&self) -> Option<&[f32]> {
         None
     }
     /// # Safety
-    /// `row` and `col + 16` are inside the matrix; `col` is a multiple of sixteen.
+    /// `row` and the columns from `col` on are inside the matrix; `col` is a multiple of the register's width.
     unsafe fn load<S: Simd>(&self, row: usize, col: usize) -> S::V;
     /// One weight, for columns beyond the last multiple of sixteen.
     fn one(&self, row: usize, col: usize) -> f32;
@@ -63,8 +63,8 @@ struct F32<'a> {
     cols: usize,
 }
 impl Source for F32<'_> {
-    fn plain(&self) -> Option<*const f32> {
-        Some(self.w.as_ptr())
+    fn plain(&self) -> Option<&[f32]> {
+        Some(self.w)
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(&self, row: usize, col: usize) -> S::V {
@@ -108,7 +108,7 @@ macro_rules! packed_source {
     };
 }
 packed_source!(Bytes, |w, at, S| S::load_u8(w.codes.as_ptr().add(at)));
-packed_source!(Nibbles, |w, at, S| S::load_nibbles(w.codes.as_ptr().add(at / 32 * 16), at % 32 != 0));
+packed_source!(Nibbles, |w, at, S| S::load_nibbles(w.codes.as_ptr().add(at / 32 * 16 + at % 16), at % 32 >= 16));
 
 pub(super) fn forward(linear: &Linear, x: &Tensor) -> Result<Tensor> {
     forward_with(Isa::best(), linear, x)
@@ -229,8 +229,8 @@ unsafe fn part<S: Simd, W: Source>(job: &Job<'_>, w: W, place: Place) {
     unsafe {
         if job.count <= FEW {
             few::<S, W>(job, w, place);
-        } else if w.plain().is_some() {
-            many::<S, W>(job, w, place, place.from);
+        } else if let Some(plain) = w.plain() {
+            many::<S>(job, F32 { w: plain, cols: job.cols }, place, place.from);
         } else {
             // Taken out and put back rather than borrowed in a closure: a closure's body would be compiled without the
             // instruction set, and every intrinsic would become a call.
@@ -240,7 +240,7 @@ unsafe fn part<S: Simd, W: Source>(job: &Job<'_>, w: W, place: Place) {
             for from in (place.from..place.to).step_by(PANEL) {
                 let to = (from + PANEL).min(place.to);
                 widen::<S, W>(w, from..to, cols, &mut wide);
-                many::<S, _>(job, F32 { w: &wide, cols }, Place { from, to, ..place }, 0);
+                many::<S>(job, F32 { w: &wide, cols }, Place { from, to, ..place }, 0);
             }
             WIDE.set(wide);
         }
@@ -254,8 +254,8 @@ unsafe fn widen<S: Simd, W: Source>(w: W, range: std::ops::Range<usize>, cols: u
     let whole = cols / LANES * LANES;
     for (i, row) in range.enumerate() {
         let out = &mut wide[i * cols..][..cols];
-        for col in (0..whole).step_by(LANES) {
-            // SAFETY: sixteen columns fit, in source and destination.
+        for col in (0..whole).step_by(S::WIDTH) {
+            // SAFETY: the columns exist, in source and destination.
             unsafe { S::store(out[col..].as_mut_ptr(), w.load::<S>(row, col)) }
         }
         for col in whole..cols {
@@ -302,14 +302,14 @@ unsafe fn sweep<S: Simd, W: Source, const M: usize, const N: usize>(job: &Job<'_
 
 /// Many rows of `x` against f32 rows; `first` is the row of `w` that holds the weights of row `place.from`.
 #[inline(always)]
-unsafe fn many<S: Simd, W: Source>(job: &Job<'_>, w: W, place: Place, first: usize) {
+unsafe fn many<S: Simd>(job: &Job<'_>, w: F32<'_>, place: Place, first: usize) {
     for near in (0..job.count).step_by(NEAR) {
         let rows = near..(near + NEAR).min(job.count);
         // SAFETY: passed on.
         unsafe {
             match S::TILE {
-                Tile::Wide => strips::<S, W, 4, 6>(job, w, place, first, rows),
-                Tile::Narrow => strips::<S, W, 2, 2>(job, w, place, first, rows),
+                Tile::Wide => strips::<S, F32<'_>, 4, 6>(job, w, place, first, rows),
+                Tile::Narrow => strips::<S, F32<'_>, 3, 2>(job, w, place, first, rows),
             }
         }
     }
@@ -350,24 +350,28 @@ unsafe fn strips<S: Simd, W: Source, const M: usize, const N: usize>(
 unsafe fn tile<S: Simd, W: Source, const M: usize, const N: usize>(job: &Job<'_>, w: W, at: [usize; 3], column: usize) {
     let [m, row, n] = at;
     let whole = job.cols / LANES * LANES;
-    // SAFETY: all rows exist and sixteen columns fit, by the loops of the callers.
+    // SAFETY: all rows and columns exist, by the loops of the callers.
     unsafe {
-        let mut sums = [[S::splat(0.0); N]; M];
+        let mut sums = [[[S::splat(0.0); N]; M]; 2];
         let x: [*const f32; M] = std::array::from_fn(|i| job.x.as_ptr().add((m + i) * job.stride));
         let mut k = 0;
         while k < whole {
-            let xs: [S::V; M] = std::array::from_fn(|i| S::load(x[i].add(k)));
-            for j in 0..N {
-                let ws = w.load::<S>(row + j, k);
-                for i in 0..M {
-                    sums[i][j] = S::fma(xs[i], ws, sums[i][j]);
+            // one part of the sixteen lanes after the other, so that x's registers are needed for one only
+            for part in 0..S::PARTS {
+                let k = k + part * S::WIDTH;
+                let xs: [S::V; M] = std::array::from_fn(|i| S::load(x[i].add(k)));
+                for j in 0..N {
+                    let ws = w.load::<S>(row + j, k);
+                    for i in 0..M {
+                        sums[part][i][j] = S::fma(xs[i], ws, sums[part][i][j]);
+                    }
                 }
             }
             k += LANES;
         }
-        for (i, sums) in sums.iter().enumerate() {
-            for (j, sum) in sums.iter().enumerate() {
-                let mut y = S::sum(*sum);
+        for i in 0..M {
+            for j in 0..N {
+                let mut y = S::sum([sums[0][i][j], sums[1][i][j]]);
                 for k in whole..job.cols {
                     y = (*x[i].add(k)).mul_add(w.one(row + j, k), y);
                 }

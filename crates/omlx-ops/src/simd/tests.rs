@@ -7,24 +7,27 @@ use super::*;
 unsafe fn all_operations<S: Simd>(x: &[f32; 32], codes: &[u8; 16], out: &mut [f32]) {
     let bf: Vec<bf16> = x.iter().map(|v| bf16::from_f32(*v)).collect();
     let hf: Vec<f16> = x.iter().map(|v| f16::from_f32(*v)).collect();
-    // SAFETY: all buffers hold at least sixteen elements; the features exist by `for_isa`.
-    unsafe {
-        let (a, b) = (S::load(x.as_ptr()), S::load(x.as_ptr().add(16)));
-        let results = [
-            S::splat(x[3]),
-            a,
-            S::load_bf16(bf.as_ptr()),
-            S::load_f16(hf.as_ptr()),
-            S::load_u8(codes.as_ptr()),
-            S::load_nibbles(codes.as_ptr(), false),
-            S::load_nibbles(codes.as_ptr(), true),
-            S::fma(a, b, S::splat(0.25)),
-            S::mul(a, b),
-            S::add(a, b),
-            S::splat(S::sum(a)),
-        ];
-        for (i, v) in results.into_iter().enumerate() {
-            S::store(out[i * LANES..].as_mut_ptr(), v);
+    let mut put = |operation: usize, part: usize, v: S::V| {
+        // SAFETY: a register's worth of room is left.
+        unsafe { S::store(out[operation * LANES + part * S::WIDTH..].as_mut_ptr(), v) }
+    };
+    for part in 0..S::PARTS {
+        let at = part * S::WIDTH;
+        // SAFETY: all buffers hold at least sixteen elements from each start; the features exist by `for_isa`.
+        unsafe {
+            let (a, b) = (S::load(x.as_ptr().add(at)), S::load(x.as_ptr().add(16 + at)));
+            put(0, part, S::splat(x[3]));
+            put(1, part, a);
+            put(2, part, S::load_bf16(bf.as_ptr().add(at)));
+            put(3, part, S::load_f16(hf.as_ptr().add(at)));
+            put(4, part, S::load_u8(codes.as_ptr().add(at)));
+            put(5, part, S::load_nibbles(codes.as_ptr().add(at), false));
+            put(6, part, S::load_nibbles(codes.as_ptr().add(at), true));
+            put(7, part, S::fma(a, b, S::splat(0.25)));
+            put(8, part, S::mul(a, b));
+            put(9, part, S::add(a, b));
+            let parts = [S::load(x.as_ptr()), S::load(x.as_ptr().add(16 - S::WIDTH))];
+            put(10, part, S::splat(S::sum(parts)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! AVX-512 and AVX2 behind the sixteen-lane trait.
+//! AVX-512 and AVX2 behind the one trait.
 
 use std::arch::x86_64::*;
 
@@ -11,9 +11,10 @@ pub(crate) struct Avx512;
 
 impl Simd for Avx512 {
     type V = __m512;
+    const WIDTH: usize = 16;
     const TILE: Tile = Tile::Wide;
 
-    // SAFETY (all functions of both impls): the features exist and sixteen elements are readable; the callers' promise.
+    // SAFETY (all functions of both impls): the features exist and a register's worth of elements is readable; the callers' promise.
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m512 {
         unsafe { _mm512_set1_ps(x) }
@@ -63,7 +64,7 @@ impl Simd for Avx512 {
         unsafe { _mm512_add_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn sum(v: __m512) -> f32 {
+    unsafe fn sum([v, _]: [__m512; 2]) -> f32 {
         unsafe {
             let low = _mm512_castps512_ps256(v);
             let high = _mm512_extractf32x8_ps::<1>(v);
@@ -72,79 +73,65 @@ impl Simd for Avx512 {
     }
 }
 
-/// AVX2 with FMA and F16C: two registers make one vector.
+/// AVX2 with FMA and F16C: two registers make sixteen lanes.
 pub(crate) struct Avx2;
 
 impl Simd for Avx2 {
-    type V = (__m256, __m256);
+    type V = __m256;
+    const WIDTH: usize = 8;
     const TILE: Tile = Tile::Narrow;
 
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self::V {
-        unsafe { (_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+    unsafe fn splat(x: f32) -> __m256 {
+        unsafe { _mm256_set1_ps(x) }
     }
     #[inline(always)]
-    unsafe fn load(at: *const f32) -> Self::V {
-        unsafe { (_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))) }
+    unsafe fn load(at: *const f32) -> __m256 {
+        unsafe { _mm256_loadu_ps(at) }
     }
     #[inline(always)]
-    unsafe fn load_bf16(at: *const bf16) -> Self::V {
+    unsafe fn load_bf16(at: *const bf16) -> __m256 {
         unsafe {
-            let widen = |at: *const bf16| {
-                let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()));
-                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
-            };
-            (widen(at), widen(at.add(8)))
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
         }
     }
     #[inline(always)]
-    unsafe fn load_f16(at: *const f16) -> Self::V {
+    unsafe fn load_f16(at: *const f16) -> __m256 {
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(at.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(at: *const u8) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_nibbles(at: *const u8, high: bool) -> __m256 {
         unsafe {
-            let widen = |at: *const f16| _mm256_cvtph_ps(_mm_loadu_si128(at.cast()));
-            (widen(at), widen(at.add(8)))
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()));
+            let codes =
+                if high { _mm256_srli_epi32::<4>(bytes) } else { _mm256_and_si256(bytes, _mm256_set1_epi32(15)) };
+            _mm256_cvtepi32_ps(codes)
         }
     }
     #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> Self::V {
-        unsafe {
-            let widen = |at: *const u8| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast())));
-            (widen(at), widen(at.add(8)))
-        }
+    unsafe fn store(at: *mut f32, v: __m256) {
+        unsafe { _mm256_storeu_ps(at, v) }
     }
     #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V {
-        unsafe {
-            let half = |at: *const u8| {
-                let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()));
-                let codes =
-                    if high { _mm256_srli_epi32::<4>(bytes) } else { _mm256_and_si256(bytes, _mm256_set1_epi32(15)) };
-                _mm256_cvtepi32_ps(codes)
-            };
-            (half(at), half(at.add(8)))
-        }
+    unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
+        unsafe { _mm256_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
-    unsafe fn store(at: *mut f32, v: Self::V) {
-        unsafe {
-            _mm256_storeu_ps(at, v.0);
-            _mm256_storeu_ps(at.add(8), v.1);
-        }
+    unsafe fn mul(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
+    unsafe fn add(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_add_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
-    }
-    #[inline(always)]
-    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
-    }
-    #[inline(always)]
-    unsafe fn sum(v: Self::V) -> f32 {
-        unsafe { sum8(_mm256_add_ps(v.0, v.1)) }
+    unsafe fn sum([low, high]: [__m256; 2]) -> f32 {
+        unsafe { sum8(_mm256_add_ps(low, high)) }
     }
 }
 
