@@ -3,7 +3,7 @@
 //! Every variant names the file, the key or tensor, what was expected and found, and where there is one the way out.
 //! A fault in the arithmetic of a running model is not here: `Model::forward` returns candle's own error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use candle_core::DType;
 
@@ -244,6 +244,17 @@ pub enum HeaderFault {
     /// Refused by the safetensors library for another reason.
     #[error(transparent)]
     Other(#[from] safetensors::SafeTensorError),
+}
+
+impl Error {
+    /// A metadata key at fault is named by the container, which has forgotten the file's name: it is added.
+    pub(crate) fn in_gguf(self, file: &Path) -> Self {
+        match self {
+            Self::Gguf(named @ omlx_gguf::Error::In { .. }) => Self::Gguf(named),
+            Self::Gguf(fault) => Self::Gguf(omlx_gguf::Error::In { path: file.to_owned(), fault: Box::new(fault) }),
+            other => other,
+        }
+    }
 }
 
 /// Something odd about a model that loads all the same.

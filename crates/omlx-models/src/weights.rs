@@ -122,8 +122,11 @@ impl Weights {
             Ok(Self::new(Source::Folder(folder), arch, config, roots, device))
         } else if path.is_file() {
             let file = GgufFile::open(path)?;
-            let arch = Arch::of_gguf(file.gguf(), path)?;
-            let config = config::from_gguf(&file, arch)?;
+            let described = || {
+                let arch = Arch::of_gguf(file.gguf(), path)?;
+                Ok((arch, config::from_gguf(&file, arch)?))
+            };
+            let (arch, config) = described().map_err(|error: Error| error.in_gguf(path))?;
             Ok(Self::new(Source::Gguf(file), arch, config, ("", ""), device))
         } else {
             Err(Error::NotAModel { path: path.to_owned() })

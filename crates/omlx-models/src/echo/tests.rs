@@ -10,6 +10,7 @@ use super::EchoModel;
 use crate::Model;
 
 const BLOCK: usize = 4;
+const BLOCKS: usize = 128;
 /// So many that two different states hardly ever name the same token.
 const VOCAB: usize = 1 << 20;
 
@@ -25,7 +26,7 @@ impl Stage {
     fn new(reaches: &[Reach]) -> Self {
         let model = EchoModel::new(reaches, VOCAB, 4096);
         let sizes: Vec<GroupSize> =
-            model.layout().groups.iter().map(|g| GroupSize { reach: g.reach, blocks: 64 }).collect();
+            model.layout().groups.iter().map(|g| GroupSize { reach: g.reach, blocks: BLOCKS }).collect();
         let kv = KvCache::new(model.layout().clone(), &sizes, BLOCK, &Device::Cpu).unwrap();
         let ledger = Ledger::new(BLOCK, &sizes, Salt::of(&[("test", b"echo")]));
         Self { model, kv, ledger, seqs: Vec::new() }
@@ -147,7 +148,7 @@ fn faults_show() {
         for group in 0..Stage::new(reaches).model.layout().groups.len() {
             shows(reaches, |b| b.views[group].slots.swap(1, 2));
             shows(reaches, |b| b.views[group].slots.swap(2, 5));
-            shows(reaches, |b| b.views[group].slots[2] = 63 * BLOCK as u32);
+            shows(reaches, |b| b.views[group].slots[2] = ((BLOCKS - 1) * BLOCK) as u32);
         }
         shows(reaches, |b| b.positions[2] += 1);
         shows(reaches, |b| b.tokens[2] += 1);

@@ -1,5 +1,5 @@
 //! Models on a real ledger and cache, without a scheduler: what the golden and real tests share.
-#![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::allow_attributes, reason = "each test binary uses its own part")]
 
 use std::path::Path;
 
