@@ -2,7 +2,7 @@
 
 use candle_core::Tensor;
 use omlx_kv::{LayerKv, Result};
-use omlx_ops::{RopeTable, rms_norm};
+use omlx_ops::{RopeTable, add_rms_norm, rms_norm};
 
 use crate::attention::Attention;
 use crate::ffn::Ffn;
@@ -37,6 +37,11 @@ impl Norm {
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(rms_norm(x, &self.weight, self.eps)?)
     }
+
+    /// `x + y`, and its norm: one pass over both.
+    fn forward_sum(&self, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
+        Ok(add_rms_norm(x, y, &self.weight, self.eps)?)
+    }
 }
 
 impl Block {
@@ -51,7 +56,7 @@ impl Block {
         let norm = |weights: &mut Weights, part: Part| -> crate::Result<Norm> {
             Ok(Norm::new(weights.norm(part.of(layer), hidden)?, eps))
         };
-        let after = |weights: &mut Weights, part| match place {
+        let after_norm = |weights: &mut Weights, part| match place {
             Place::Before => Ok(None),
             Place::BeforeAndAfter => norm(weights, part).map(Some),
         };
@@ -59,22 +64,25 @@ impl Block {
             rope,
             before_attn: norm(weights, Part::BeforeAttn)?,
             attn: Attention::new(layer, &spec.attn, eps, hidden, weights)?,
-            after_attn: after(weights, Part::AfterAttn)?,
+            after_attn: after_norm(weights, Part::AfterAttn)?,
             before_ffn: norm(weights, Part::BeforeFfn)?,
             ffn: Ffn::new(layer, &spec.ffn, hidden, weights)?,
-            after_ffn: after(weights, Part::AfterFfn)?,
+            after_ffn: after_norm(weights, Part::AfterFfn)?,
         })
     }
 
     /// x `[T, hidden]`, the residual stream.
     pub(crate) fn forward(&self, x: &Tensor, rope: &RopeTable, kv: &LayerKv<'_>) -> Result<Tensor> {
         let h = self.attn.forward(&self.before_attn.forward(x)?, rope, kv)?;
-        let x = (x + maybe(self.after_attn.as_ref(), h)?)?;
-        let h = self.ffn.forward(&self.before_ffn.forward(&x)?)?;
-        Ok((x + maybe(self.after_ffn.as_ref(), h)?)?)
+        let (x, h) = self.before_ffn.forward_sum(x, &after(self.after_attn.as_ref(), h)?)?;
+        let h = after(self.after_ffn.as_ref(), self.ffn.forward(&h)?)?;
+        Ok((x + h)?)
     }
 }
 
-fn maybe(norm: Option<&Norm>, h: Tensor) -> Result<Tensor> {
-    norm.map_or(Ok(h.clone()), |norm| norm.forward(&h))
+fn after(norm: Option<&Norm>, h: Tensor) -> Result<Tensor> {
+    match norm {
+        Some(norm) => norm.forward(&h),
+        None => Ok(h),
+    }
 }

@@ -92,7 +92,7 @@ pub enum Error {
         /// The tensor at fault, when it is one.
         tensor: Option<String>,
         /// What is wrong.
-        fault: HeaderFault,
+        fault: Box<HeaderFault>,
     },
     /// The model needs a tensor that no file holds.
     #[error("{}: no tensor {tensor}; is config.json from another model?", file.display())]
@@ -150,7 +150,7 @@ pub enum Error {
     },
     /// The GGUF container itself is at fault.
     #[error(transparent)]
-    Gguf(#[from] omlx_gguf::Error),
+    Gguf(Box<omlx_gguf::Error>),
     /// A rotary embedding that cannot be built from the config's values.
     #[error("{}: rotary embedding: {source}", file.display())]
     Rope {
@@ -246,12 +246,19 @@ pub enum HeaderFault {
     Other(#[from] safetensors::SafeTensorError),
 }
 
+impl From<omlx_gguf::Error> for Error {
+    fn from(fault: omlx_gguf::Error) -> Self {
+        Self::Gguf(Box::new(fault))
+    }
+}
+
 impl Error {
     /// A metadata key at fault is named by the container, which has forgotten the file's name: it is added.
     pub(crate) fn in_gguf(self, file: &Path) -> Self {
         match self {
-            Self::Gguf(named @ omlx_gguf::Error::In { .. }) => Self::Gguf(named),
-            Self::Gguf(fault) => Self::Gguf(omlx_gguf::Error::In { path: file.to_owned(), fault: Box::new(fault) }),
+            Self::Gguf(fault) if !matches!(*fault, omlx_gguf::Error::In { .. }) => {
+                omlx_gguf::Error::In { path: file.to_owned(), fault }.into()
+            }
             other => other,
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candle_core::{DType, Device};
 
-use crate::weights::Weights;
+use crate::weights::{Contents, Weights};
 use crate::{Error, Result, Transformer, Warning};
 
 /// What loading needs to be told.
@@ -55,7 +55,15 @@ pub fn load(path: &Path, device: &Device, options: &LoadOptions) -> Result<Loade
     let mut weights = Weights::open(path, device)?;
     let arch = weights.arch();
     let spec = (arch.spec)(weights.config())?;
-    let model = Transformer::new(spec, &mut weights, options.kv)?;
+    let contents = weights.contents();
+    let config = serde_json::to_vec(weights.config().keys()).unwrap_or_default();
+    // Beside the load, which keeps one core busy copying: both read the same pages.
+    let (model, fingerprint) = std::thread::scope(|scope| {
+        let fingerprint = scope.spawn(|| fingerprint(&config, &contents));
+        let model = Transformer::new(spec, &mut weights, options.kv);
+        (model, fingerprint.join())
+    });
+    let model = model?;
     weights.finish()?;
     let tally = weights.tally();
     let card = ModelCard {
@@ -65,23 +73,21 @@ pub fn load(path: &Path, device: &Device, options: &LoadOptions) -> Result<Loade
         dtype: tally.dtype,
         context: model.spec().context,
         vocab: model.spec().vocab,
-        fingerprint: fingerprint(&weights),
+        fingerprint: fingerprint.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         warnings: weights.warnings(),
     };
     Ok(Loaded { model, card })
 }
 
 /// Every byte counts: a fine-tune may differ from its base in a few rows, and neither name, size nor time of a file says so.
-/// The files have just been read, so this costs memory bandwidth and no disk.
-fn fingerprint(weights: &Weights) -> [u8; 32] {
+fn fingerprint(config: &[u8], contents: &Contents) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update_rayon(bytes);
     };
-    let config = serde_json::to_vec(weights.config().keys()).unwrap_or_default();
     field(b"omlx model 1");
-    field(&config);
-    weights.contents().into_iter().for_each(&mut field);
+    field(config);
+    contents.files().for_each(&mut field);
     *hasher.finalize().as_bytes()
 }

@@ -13,6 +13,7 @@ mod map;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use omlx_ops::Linear;
@@ -98,7 +99,7 @@ const ROOTS: [(&str, &str); 4] =
 /// A model's tensors by part.
 #[derive(Debug)]
 pub struct Weights {
-    source: Source,
+    source: Arc<Source>,
     arch: &'static Arch,
     config: Config,
     roots: (&'static str, &'static str),
@@ -140,7 +141,7 @@ impl Weights {
         roots: (&'static str, &'static str),
         device: &Device,
     ) -> Self {
-        Self { source, arch, config, roots, device: device.clone(), taken: BTreeSet::new() }
+        Self { source: Arc::new(source), arch, config, roots, device: device.clone(), taken: BTreeSet::new() }
     }
 
     /// What the model says of itself, under the keys of config.json.
@@ -155,23 +156,20 @@ impl Weights {
 
     /// Oddities that do not prevent loading.
     pub fn warnings(&self) -> Vec<Warning> {
-        match &self.source {
+        match &*self.source {
             Source::Folder(folder) => folder.warnings().to_vec(),
             Source::Gguf(_) => Vec::new(),
         }
     }
 
-    /// All bytes of the tensor files, in a fixed order.
-    pub(crate) fn contents(&self) -> Vec<&[u8]> {
-        match &self.source {
-            Source::Folder(folder) => folder.contents(),
-            Source::Gguf(file) => vec![file.bytes()],
-        }
+    /// The tensor files, to be read beside the load.
+    pub(crate) fn contents(&self) -> Contents {
+        Contents(self.source.clone())
     }
 
     /// Values and bytes of the tensors taken so far, and the type most bytes are stored in.
     pub(crate) fn tally(&self) -> Tally {
-        let stored = |name: &String| match &self.source {
+        let stored = |name: &String| match &*self.source {
             Source::Folder(folder) => folder.stored(name),
             Source::Gguf(file) => file.stored(name),
         };
@@ -191,7 +189,7 @@ impl Weights {
 
     /// The name of a part in a model folder, without `.weight`.
     pub fn folder_name(&self, at: At) -> String {
-        let roots = if matches!(self.source, Source::Gguf(_)) { ROOTS[0] } else { self.roots };
+        let roots = if matches!(*self.source, Source::Gguf(_)) { ROOTS[0] } else { self.roots };
         let (_, name, _) = self.row(at.part);
         match (at.layer, at.part) {
             (Some(layer), _) => format!("{}layers.{layer}.{name}", roots.0),
@@ -206,7 +204,7 @@ impl Weights {
     }
 
     fn name(&self, at: At, end: &str) -> String {
-        let name = match (&self.source, at.layer) {
+        let name = match (&*self.source, at.layer) {
             (Source::Folder(_), _) => self.folder_name(at),
             (Source::Gguf(_), Some(layer)) => format!("blk.{layer}.{}", self.row(at.part).2),
             (Source::Gguf(_), None) => self.row(at.part).2.to_owned(),
@@ -232,7 +230,7 @@ impl Weights {
 
     fn matrix(&self, at: At, want: Matrix, order: Option<&[usize]>, bias: Option<Tensor>) -> Result<Linear> {
         let name = self.name(at, "weight");
-        match &self.source {
+        match &*self.source {
             Source::Folder(folder) => folder.matrix(&name, want, bias, &self.device),
             Source::Gguf(file) => file.matrix(&name, want, order, bias, &self.device),
         }
@@ -246,7 +244,7 @@ impl Weights {
         debug_assert!(at.part.is_norm());
         let mut values = self.floats(at, "weight", len, None)?;
         self.taken.insert(self.name(at, "weight"));
-        if matches!(self.source, Source::Folder(_)) && self.arch.norm_offset != 0.0 {
+        if matches!(*self.source, Source::Folder(_)) && self.arch.norm_offset != 0.0 {
             // In f32: 1 + w rounded to bf16 is off by up to one part in 250.
             values.iter_mut().for_each(|w| *w += self.arch.norm_offset);
         }
@@ -256,7 +254,7 @@ impl Weights {
     /// All values of a tensor in f32, rows as a model folder has them.
     fn floats(&self, at: At, end: &str, len: usize, order: Option<&[usize]>) -> Result<Vec<f32>> {
         let name = self.name(at, end);
-        let stored = match &self.source {
+        let stored = match &*self.source {
             Source::Folder(folder) => folder.floats(&name, &[len]),
             Source::Gguf(file) => file.vector(&name, len),
         }?;
@@ -268,7 +266,7 @@ impl Weights {
 
     /// For each row of a model folder's matrix, the row of the file; none when they are the same.
     fn order(&self, at: At, want: Matrix) -> Option<Vec<usize>> {
-        let interleaved = self.arch.gguf_interleaves && matches!(self.source, Source::Gguf(_));
+        let interleaved = self.arch.gguf_interleaves && matches!(*self.source, Source::Gguf(_));
         if !interleaved || !matches!(at.part, Part::Query | Part::Key) {
             return None;
         }
@@ -288,7 +286,7 @@ impl Weights {
     /// # Errors
     /// Naming the first of them.
     pub fn finish(&self) -> Result<()> {
-        let left: Vec<&str> = match &self.source {
+        let left: Vec<&str> = match &*self.source {
             // Of a model with several parts only the text part is looked at. A stored copy of a tied head is decoration.
             Source::Folder(folder) => folder
                 .names()
@@ -301,6 +299,20 @@ impl Weights {
         let Some(first) = left.next() else { return Ok(()) };
         let (file, first) = (self.config.file().to_owned(), first.to_owned());
         Err(Error::Leftover { file, first, count: 1 + left.count(), model_type: self.arch.model_type })
+    }
+}
+
+/// All bytes of the tensor files.
+pub(crate) struct Contents(Arc<Source>);
+
+impl Contents {
+    /// File by file, in a fixed order.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &[u8]> {
+        let (folder, file) = match &*self.0 {
+            Source::Folder(folder) => (Some(folder.contents()), None),
+            Source::Gguf(file) => (None, Some(file.bytes())),
+        };
+        folder.into_iter().flatten().chain(file)
     }
 }
 

@@ -75,7 +75,7 @@ fn kinds(c: &Config, layers: usize) -> Result<Vec<LayerKind>> {
         return Ok(kinds);
     }
     let pattern = c.count_or("sliding_window_pattern", PATTERN, 1..=1024)?;
-    let kind = |layer: usize| if (layer + 1) % pattern == 0 { LayerKind::Full } else { LayerKind::Sliding };
+    let kind = |layer: usize| if (layer + 1).is_multiple_of(pattern) { LayerKind::Full } else { LayerKind::Sliding };
     Ok((0..layers).map(kind).collect())
 }
 

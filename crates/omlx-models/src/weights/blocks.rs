@@ -17,7 +17,7 @@ struct Format {
     elems: usize,
     /// Bytes of a block.
     bytes: usize,
-    /// Width of a code.
+    /// Bits that a code is kept in: 4 or 8.
     bits: u32,
     /// Values that share scale and bias.
     group: usize,
@@ -36,12 +36,12 @@ fn format(kind: GgmlType) -> Option<Format> {
     let (bits, group, read): (_, _, fn(&[u8], &mut Block<'_>)) = match kind {
         GgmlType::Q4_0 => (4, 32, q4_0),
         GgmlType::Q4_1 => (4, 32, q4_1),
-        GgmlType::Q5_0 => (5, 32, q5_0),
-        GgmlType::Q5_1 => (5, 32, q5_1),
+        GgmlType::Q5_0 => (8, 32, q5_0),
+        GgmlType::Q5_1 => (8, 32, q5_1),
         GgmlType::Q8_0 => (8, 32, q8_0),
         GgmlType::Q4K => (4, 32, q4_k),
-        GgmlType::Q5K => (5, 32, q5_k),
-        GgmlType::Q6K => (6, 16, q6_k),
+        GgmlType::Q5K => (8, 32, q5_k),
+        GgmlType::Q6K => (8, 16, q6_k),
         _ => return None,
     };
     Some(Format { elems: kind.block_elems(), bytes: kind.block_bytes(), bits, group, read })

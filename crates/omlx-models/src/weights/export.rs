@@ -38,7 +38,7 @@ impl Weights {
     }
 
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
-        match &self.source {
+        match &*self.source {
             Source::Folder(folder) => folder.shape(name).map(<[_]>::to_vec),
             Source::Gguf(file) => file.gguf().tensor(name).map(|t| t.dims.clone()),
         }
@@ -58,7 +58,7 @@ impl Weights {
             [len] => {
                 let order = self.order(export.at, Matrix { rows: len, cols: 1, bias: true, heads });
                 let mut values = self.floats(export.at, export.end, len, order.as_deref())?;
-                if export.at.part.is_norm() && matches!(self.source, Source::Gguf(_)) && self.arch.norm_offset != 0.0 {
+                if export.at.part.is_norm() && matches!(*self.source, Source::Gguf(_)) && self.arch.norm_offset != 0.0 {
                     values.iter_mut().for_each(|w| *w -= self.arch.norm_offset);
                 }
                 Ok(values)

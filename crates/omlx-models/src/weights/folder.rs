@@ -72,7 +72,7 @@ impl Folder {
         let (data, metadata) = header::read(mapped.bytes()).map_err(|(tensor, fault)| Error::Safetensors {
             file: path.to_owned(),
             tensor,
-            fault,
+            fault: Box::new(fault),
         })?;
         for (name, info) in metadata.tensors() {
             let place = Place { file: self.files.len(), info: info.clone() };
@@ -105,8 +105,8 @@ impl Folder {
         self.tensors.get(name).map(|p| p.info.shape.as_slice())
     }
 
-    pub(crate) fn contents(&self) -> Vec<&[u8]> {
-        self.files.iter().map(|f| f.mapped.bytes()).collect()
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.files.iter().map(|f| f.mapped.bytes())
     }
 
     pub(crate) fn stored(&self, name: &str) -> Option<(&'static str, u64, u64)> {
@@ -160,7 +160,7 @@ impl Folder {
             None => Err(Error::Safetensors {
                 file,
                 tensor: Some(tensor),
-                fault: HeaderFault::CutShort { end, data: shard.mapped.bytes().len() - shard.data },
+                fault: Box::new(HeaderFault::CutShort { end, data: shard.mapped.bytes().len() - shard.data }),
             }),
         }
     }

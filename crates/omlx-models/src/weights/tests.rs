@@ -24,7 +24,7 @@ fn every_tensor_of_a_folder_is_exported_under_its_name() {
         let weights = Weights::open(&tiny(name), &Device::Cpu).unwrap();
         let mut names: Vec<String> = weights.exports().unwrap().into_iter().map(|e| e.name).collect();
         names.sort();
-        let super::Source::Folder(folder) = &weights.source else { panic!() };
+        let super::Source::Folder(folder) = &*weights.source else { panic!() };
         assert_eq!(names, folder.names().collect::<Vec<_>>(), "{name}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// How matrices are stored; vectors are f32, as ggml's tools write them.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     F32,
     F16,
     Bf16,
@@ -19,7 +19,7 @@ pub enum Kind {
 
 /// A metadata entry; `Tensor` adds a tensor in place of an entry, `Gone` takes an entry away.
 #[derive(Clone, Debug)]
-pub enum Meta {
+pub(crate) enum Meta {
     Text(&'static str),
     Int(u32),
     Real(f32),
@@ -34,7 +34,7 @@ struct Stored {
     bytes: Vec<u8>,
 }
 
-pub fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'static str, Meta)]) {
+pub(crate) fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'static str, Meta)]) {
     let weights = Weights::open(folder, &candle_core::Device::Cpu).unwrap();
     let config = weights.config().keys();
     let arch = config["model_type"].as_str().unwrap().trim_end_matches("_text");

@@ -64,7 +64,7 @@ fn naive(kind: GgmlType, b: &[u8], i: usize) -> f32 {
     };
     let k_nibble = |from: usize| {
         let byte = b[from + 32 * (i / 64) + i % 32];
-        f64::from(if group % 2 == 0 { byte % 16 } else { byte / 16 })
+        f64::from(if group.is_multiple_of(2) { byte % 16 } else { byte / 16 })
     };
     let value = match kind {
         GgmlType::Q4_0 => f(0) * (nibble(2) - 8.0),

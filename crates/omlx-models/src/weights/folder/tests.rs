@@ -146,7 +146,7 @@ fn refused_bytes(bytes: &[u8]) -> (Option<String>, HeaderFault) {
     match Folder::open(dir.path()) {
         Err(Error::Safetensors { file, tensor, fault }) => {
             assert!(file.ends_with("model.safetensors"));
-            (tensor, fault)
+            (tensor, *fault)
         }
         other => panic!("{other:?}"),
     }
