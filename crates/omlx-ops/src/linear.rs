@@ -54,7 +54,8 @@ impl Linear {
             return Err(Error::Dtype { op, what, expected, found: weight.dtype() });
         }
         let (rows, cols) = weight.dims2()?;
-        Self::new(vec![Weight::Dense(weight.contiguous()?)], bias, rows, cols)
+        let weight = if weight.is_contiguous() { weight } else { weight.contiguous()? };
+        Self::new(vec![Weight::Dense(weight)], bias, rows, cols)
     }
 
     /// A layer of packed codes.

@@ -258,8 +258,8 @@ unsafe fn widen<S: Simd, W: Source>(w: W, range: std::ops::Range<usize>, cols: u
             // SAFETY: the columns exist, in source and destination.
             unsafe { S::store(out[col..].as_mut_ptr(), w.load::<S>(row, col)) }
         }
-        for col in whole..cols {
-            out[col] = w.one(row, col);
+        for (rest, out) in out[whole..].iter_mut().enumerate() {
+            *out = w.one(row, whole + rest);
         }
     }
 }
@@ -347,6 +347,7 @@ unsafe fn strips<S: Simd, W: Source, const M: usize, const N: usize>(
 
 /// `M` rows of x by `N` rows of w, all columns. `at` = [row of x, row of `w`, row of the part].
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "three indices over registers; iterators would hide the tile")]
 unsafe fn tile<S: Simd, W: Source, const M: usize, const N: usize>(job: &Job<'_>, w: W, at: [usize; 3], column: usize) {
     let [m, row, n] = at;
     let whole = job.cols / LANES * LANES;
