@@ -72,5 +72,5 @@ impl Attention {
 
 /// Matrices with the same input as one.
 pub(crate) fn fused(layer: usize, parts: Vec<Linear>) -> crate::Result<Linear> {
-    Linear::stack(parts).map_err(|source| Error::Device { tensor: format!("layer {layer}"), source })
+    Linear::stack(parts).map_err(|source| Error::device(&format!("layer {layer}"), source))
 }

@@ -157,7 +157,7 @@ pub enum Error {
         /// The file.
         file: PathBuf,
         /// What is wrong with the values.
-        source: omlx_ops::Error,
+        source: Box<omlx_ops::Error>,
     },
     /// Keys and values cannot be stored in this type.
     #[error("keys and values cannot be stored as {found:?}; use f32, f16 or bf16")]
@@ -171,7 +171,7 @@ pub enum Error {
         /// The tensor that was being placed.
         tensor: String,
         /// What the device says.
-        source: omlx_ops::Error,
+        source: Box<omlx_ops::Error>,
     },
 }
 
@@ -253,6 +253,11 @@ impl From<omlx_gguf::Error> for Error {
 }
 
 impl Error {
+    /// The device refused to take or fuse a tensor.
+    pub(crate) fn device(tensor: &str, source: impl Into<omlx_ops::Error>) -> Self {
+        Self::Device { tensor: tensor.to_owned(), source: Box::new(source.into()) }
+    }
+
     /// A metadata key at fault is named by the container, which has forgotten the file's name: it is added.
     pub(crate) fn in_gguf(self, file: &Path) -> Self {
         match self {

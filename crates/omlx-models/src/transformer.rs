@@ -41,7 +41,8 @@ impl Transformer {
             }
         }
         let file = weights.config().file().to_owned();
-        let rope = |rope| Rope::new(rope).map_err(|source| Error::Rope { file: file.clone(), source });
+        let rope =
+            |rope| Rope::new(rope).map_err(|source| Error::Rope { file: file.clone(), source: Box::new(source) });
         let ropes = known.iter().copied().map(rope).collect::<crate::Result<_>>()?;
         let block = |(index, layer): (usize, &LayerSpec)| {
             let rope = known.iter().position(|r| *r == layer.attn.rope).unwrap_or(0);

@@ -277,8 +277,7 @@ impl Weights {
 
     fn place(&self, values: Vec<f32>, name: &str) -> Result<Tensor> {
         let len = values.len();
-        Tensor::from_vec(values, len, &self.device)
-            .map_err(|source| Error::Device { tensor: name.to_owned(), source: source.into() })
+        Tensor::from_vec(values, len, &self.device).map_err(|source| Error::device(name, source))
     }
 
     /// Refuses a file with tensors that nobody asked for.

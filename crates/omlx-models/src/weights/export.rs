@@ -70,7 +70,7 @@ impl Weights {
                 linear
                     .dequantize()
                     .and_then(|w| Ok(w.flatten_all()?.to_vec1()?))
-                    .map_err(|source| Error::Device { tensor: export.name.clone(), source })
+                    .map_err(|source| Error::device(&export.name, source))
             }
             _ => Err(Error::Shape {
                 file: self.config.file().to_owned(),

@@ -125,7 +125,7 @@ impl Folder {
         Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
             .map_err(omlx_ops::Error::from)
             .and_then(|w| Linear::dense(w, bias))
-            .map_err(|source| Error::Device { tensor: name.to_owned(), source })
+            .map_err(|source| Error::device(name, source))
     }
 
     /// All values of a tensor in f32.

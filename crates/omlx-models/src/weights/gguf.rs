@@ -97,7 +97,7 @@ impl GgufFile {
             let parts = blocks::unpack(info.kind, bytes, want.rows, want.cols).ok_or_else(|| self.dtype(info))?;
             Packed::new(parts).and_then(|packed| Linear::packed(packed, bias))
         };
-        linear.map_err(|source| Error::Device { tensor: name.to_owned(), source })
+        linear.map_err(|source| Error::device(name, source))
     }
 
     /// A vector in f32.
