@@ -70,7 +70,7 @@ fn files(names: &[&str]) -> Done<Vec<PathBuf>> {
 fn rounds_of(file: &Path, peer: Option<&Path>, rounds: usize, threads: &str) -> Done<(Figures, Figures)> {
     let (mut ours, mut theirs) = (Figures::new(), Figures::new());
     for _ in 0..rounds {
-        let mut command = Command::new(target_dir()?.join("release/examples/throughput"));
+        let mut command = Command::new(shell::target_dir()?.join("release/examples/throughput"));
         command.arg(file).arg(format!("threads={threads}"));
         for line in output(&mut command)?.lines() {
             note(&mut ours, &serde_json::from_str(line).map_err(|e| Failed::new(format!("throughput: {e}")))?);
@@ -121,11 +121,6 @@ fn output(command: &mut Command) -> Done<String> {
         return Err(Failed::new(format!("`{}` failed: {}", shell::typed(command), why.trim())));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn target_dir() -> Done<PathBuf> {
-    let metadata = shell::metadata()?;
-    metadata["target_directory"].as_str().map(PathBuf::from).ok_or_else(|| Failed::new("cargo names no target folder"))
 }
 
 fn name(file: &Path) -> String {

@@ -57,10 +57,7 @@ fn free_port(first: u16) -> Done<u16> {
 }
 
 fn binary() -> Done<PathBuf> {
-    let metadata = shell::metadata()?;
-    let target =
-        metadata["target_directory"].as_str().ok_or_else(|| Failed::new("cargo metadata names no target directory"))?;
-    Ok(Path::new(target).join("release").join(format!("omlx-server{}", std::env::consts::EXE_SUFFIX)))
+    Ok(shell::target_dir()?.join("release").join(format!("omlx-server{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// A running server; dropping it ends the process.

@@ -72,6 +72,13 @@ pub(crate) fn metadata() -> Done<serde_json::Value> {
     serde_json::from_slice(&output.stdout).map_err(|e| Failed(format!("cargo metadata: {e}")))
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> Done<PathBuf> {
+    let metadata = metadata()?;
+    let dir = metadata["target_directory"].as_str();
+    dir.map(PathBuf::from).ok_or_else(|| Failed::new("cargo metadata names no target directory"))
+}
+
 /// A command line taken apart: what begins with `--` and is known, and the rest.
 pub(crate) struct Flags<'a> {
     rest: Vec<&'a str>,

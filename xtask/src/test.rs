@@ -74,7 +74,9 @@ fn steps(quick: bool) -> Done<Vec<Step>> {
     ];
     if !quick {
         let mut client = Command::new("python3");
-        client.arg(CLIENT).current_dir(shell::root());
+        // the binary that the tests have built: a release build would compile everything once more
+        client.arg(CLIENT).arg("--server").arg(shell::target_dir()?.join("debug/omlx-server"));
+        client.current_dir(shell::root());
         steps.push(Step { name: "python client", command: client });
         let dir = models::cache()?;
         for step in &mut steps {
