@@ -1,7 +1,7 @@
 //! Logits of tiny random models against transformers in f32, however the prompt is cut, over blocks of four.
 //!
-//! Faults seen to be caught here: window off by one, rope scaling on local layers too, the 1 of 1 + w left out, embedding
-//! scale rounded to bf16, query and key norm swapped, gate and up swapped.
+//! Faults seen to be caught here: window off by one either way, the 1 of 1 + w left out, query and key norm swapped, gate
+//! and up swapped, Gemma's local rotary base in full layers too, Qwen2's biases left out, Llama 3's scaling ignored.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod run;

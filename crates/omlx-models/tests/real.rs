@@ -1,7 +1,7 @@
 //! Real models against transformers in f32 on the same bf16 weights: a long prompt, beyond Gemma's window, and a short one
 //! with narrow margins.
 //!
-//! Faults seen to be caught here: Gemma's window off by one, the local rotary base used for all layers.
+//! Faults seen to be caught here: Gemma's window off by one, its embedding scale rounded to bf16.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod run;

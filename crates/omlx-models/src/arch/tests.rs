@@ -1,4 +1,5 @@
-//! From config to spec: the values that models differ in, and the configs that are refused.
+//! From config to spec: the values that models differ in, and the configs that are refused. A fault seen to be caught:
+//! Gemma's score scale from the head size.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Each format against a scalar reading of its description, and against values that the gguf package (0.19.0) computed.
 //!
-//! Faults seen to be caught: high and low nibbles swapped in Q4_K; the sub-scale of Q6_K taken per 32 values.
+//! A fault seen to be caught: high and low nibbles swapped.
 
 use candle_core::{DType, Device};
 use half::f16;
