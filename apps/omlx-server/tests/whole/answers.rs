@@ -53,7 +53,6 @@ fn a_folder_of_models_loads_each_once_though_many_ask() {
 
 #[test]
 fn golden_ids_come_through_the_whole_server() {
-    // Seen to fail with the rope base halved and with the last prompt token dropped.
     for name in ["llama", "qwen2", "gemma3_sw8"] {
         let golden = omlx_fixtures::golden(name);
         let server = Server::start(&["--model", tiny(name).to_str().unwrap(), "--block", "4", "--step-tokens", "7"]);
