@@ -1,4 +1,5 @@
-//! Turns a GGUF file into a Hugging Face folder: bf16 safetensors, config.json and generation_config.json.
+//! Turns a GGUF file into a Hugging Face folder: bf16 safetensors, config.json, generation_config.json, and the tokenizer's files
+//! where a folder can hold that kind of vocabulary (byte-level; a SentencePiece vocabulary stays in the GGUF file).
 //!
 //! `cargo run --release --example gguf_to_folder -- MODEL.gguf FOLDER`
 
@@ -41,6 +42,9 @@ fn convert(gguf: &Path, folder: &Path) -> Result<()> {
         .collect();
     write_json(&folder.join("config.json"), &config)?;
     write_json(&folder.join("generation_config.json"), &generation)?;
+    if !omlx_text::export_gguf(gguf, folder)? {
+        writeln!(io::stderr(), "{}: a SentencePiece vocabulary, so no tokenizer.json", gguf.display())?;
+    }
     // Under another name until it is whole: a cut-off file must not look like a model.
     let partial = folder.join("model.safetensors.partial");
     write_tensors(&partial, &weights)?;

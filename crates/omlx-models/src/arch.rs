@@ -4,6 +4,7 @@
 
 mod gemma3;
 mod llama;
+mod pre_norm;
 mod qwen2;
 
 use omlx_gguf::Gguf;

@@ -40,6 +40,11 @@ impl Sources {
         self.0.insert(name.to_owned(), text);
     }
 
+    /// One template's text.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     /// Removes one template.
     pub(crate) fn forget(&mut self, name: &str) {
         self.0.remove(name);

@@ -81,6 +81,14 @@ impl Tokenizer {
         Ok(around.first.into_iter().chain(ids).chain(around.last).collect())
     }
 
+    /// The library's tokenizer with what goes around a prompt, unless the vocabulary is SentencePiece's.
+    pub(crate) fn library(&self) -> Option<(&Library, Around)> {
+        match &self.encoder {
+            Encoder::Library(library) => Some((library, self.around)),
+            Encoder::Spm(_) => None,
+        }
+    }
+
     /// The id of a token by its name.
     pub(crate) fn id_of(&self, name: &str) -> Option<u32> {
         match &self.encoder {

@@ -40,15 +40,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let tokens = tokens.map_err(|source| Error::Text { param: "messages", source })?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start(&served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
-    let manner = Manner {
-        form: Form::Chat,
-        model: ask.model,
-        stream: ask.stream,
-        usage: ask.usage,
-        n: ask.n,
-        logprobs: logprobs.is_some(),
-        keep_alive: app.config.keep_alive,
-    };
+    let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
 

@@ -32,15 +32,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let prompts = prompts.map_err(|source| Error::Text { param: "prompt", source })?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start(&served, &ask, terms, prompts).await?;
-    let manner = Manner {
-        form: Form::Text,
-        model: ask.model,
-        stream: ask.stream,
-        usage: ask.usage,
-        n: ask.n,
-        logprobs: logprobs.is_some(),
-        keep_alive: app.config.keep_alive,
-    };
+    let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
 

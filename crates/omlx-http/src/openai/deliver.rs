@@ -13,6 +13,7 @@ use futures_util::stream::{iter, select_all};
 use omlx_api::{Fault, Finish};
 use serde::Serialize;
 
+use super::ask::Ask;
 use super::wire::{PromptTokens, Usage};
 use super::{chat, completions};
 use crate::answer::{Answer, Part, Scored};
@@ -56,6 +57,13 @@ pub(super) struct Manner {
     pub(super) n: usize,
     pub(super) logprobs: bool,
     pub(super) keep_alive: Option<Duration>,
+}
+
+impl Manner {
+    /// What a checked request says of it; `keep_alive` is the server's.
+    pub(super) fn of(form: Form, ask: Ask, logprobs: bool, keep_alive: Option<Duration>) -> Self {
+        Self { form, model: ask.model, stream: ask.stream, usage: ask.usage, n: ask.n, logprobs, keep_alive }
+    }
 }
 
 /// The response to a request whose answers are running.

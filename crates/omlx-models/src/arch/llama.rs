@@ -4,10 +4,11 @@ use omlx_gguf::Gguf;
 use omlx_ops::Reach;
 use serde_json::{Map, Value};
 
+use super::pre_norm::PreNorm;
 use super::{Arch, shared_names};
 use crate::Result;
 use crate::config::{Absent, Config, Decoder, LayerKind};
-use crate::spec::{AttnBias, AttnSpec, FfnSpec, HeadSpec, LayerSpec, Norms, Place, Spec};
+use crate::spec::{AttnBias, Spec};
 use crate::weights::Part;
 
 /// Llama as data.
@@ -23,21 +24,12 @@ pub(super) const ARCH: Arch = Arch {
     gguf_interleaves: true,
 };
 
-#[derive(Clone, Debug)]
-struct Llama {
-    decoder: Decoder,
-    attention_bias: bool,
-    mlp_bias: bool,
-    tied: bool,
-    reaches: Vec<Reach>,
-}
-
 fn spec(c: &Config) -> Result<Spec> {
     let decoder = Decoder::read(c, Absent::default())?;
-    let llama = Llama {
-        attention_bias: c.or("attention_bias", false)?,
+    let bias = c.or("attention_bias", false)?;
+    let llama = PreNorm {
+        attn_bias: AttnBias { qkv: bias, out: bias },
         mlp_bias: c.or("mlp_bias", false)?,
-        tied: c.or("tie_word_embeddings", false)?,
         reaches: reaches(c, decoder.layers)?,
         decoder,
     };
@@ -61,37 +53,6 @@ fn reaches(c: &Config, layers: usize) -> Result<Vec<Reach>> {
         }
     };
     kinds.iter().map(reach).collect()
-}
-
-impl Llama {
-    fn spec(&self, c: &Config) -> Result<Spec> {
-        let d = &self.decoder;
-        let rope = c.rope(d.dim, d.context)?;
-        let act = Decoder::act(c, "hidden_act", None)?;
-        let layer = |reach: &Reach| LayerSpec {
-            norms: Norms { place: Place::Before, eps: d.eps },
-            attn: AttnSpec {
-                q_heads: d.q_heads,
-                kv_heads: d.kv_heads,
-                dim: d.dim,
-                scale: 1.0 / (d.dim as f32).sqrt(),
-                reach: *reach,
-                rope,
-                qk_norm: false,
-                bias: AttnBias { qkv: self.attention_bias, out: self.attention_bias },
-                softcap: None,
-            },
-            ffn: FfnSpec::Dense { width: d.width, act, bias: self.mlp_bias },
-        };
-        Ok(Spec {
-            vocab: d.vocab,
-            hidden: d.hidden,
-            context: d.context,
-            embed_scale: 1.0,
-            layers: self.reaches.iter().map(layer).collect(),
-            head: HeadSpec { tied: self.tied, eps: d.eps, softcap: None },
-        })
-    }
 }
 
 fn gguf_keys(_: &Gguf, keys: &mut Map<String, Value>) -> Result<()> {

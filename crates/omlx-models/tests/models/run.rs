@@ -1,5 +1,4 @@
 //! Models on a real ledger and cache, without a scheduler: what the golden and real tests share.
-#![allow(dead_code, unreachable_pub, clippy::allow_attributes, reason = "each test binary uses its own part")]
 
 use std::path::Path;
 
@@ -9,8 +8,8 @@ use omlx_kv::{Batch, BatchRow, KvCache};
 use omlx_models::{LoadOptions, Model, Transformer, load};
 
 /// A model with a cache that holds four sequences.
-pub struct Run {
-    pub model: Transformer,
+pub(crate) struct Run {
+    pub(crate) model: Transformer,
     kv: KvCache,
     ledger: Ledger,
     /// Tokens of each sequence so far; the first is the one that `step` feeds.
@@ -18,12 +17,12 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(path: &Path, block: usize, context: usize) -> Self {
+    pub(crate) fn new(path: &Path, block: usize, context: usize) -> Self {
         let loaded = load(path, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_or_else(|e| panic!("{e}"));
         Self::of(loaded.model, block, context)
     }
 
-    pub fn of(model: Transformer, block: usize, context: usize) -> Self {
+    pub(crate) fn of(model: Transformer, block: usize, context: usize) -> Self {
         let blocks = 4 * context.div_ceil(block) + 4;
         let sizes: Vec<GroupSize> =
             model.layout().groups.iter().map(|g| GroupSize { reach: g.reach, blocks }).collect();
@@ -33,11 +32,11 @@ impl Run {
     }
 
     /// Feeds the next tokens of the first sequence; logits of the last `wanted` of them.
-    pub fn step(&mut self, tokens: &[u32], wanted: usize) -> Vec<Vec<f32>> {
+    pub(crate) fn step(&mut self, tokens: &[u32], wanted: usize) -> Vec<Vec<f32>> {
         self.step_tapped(tokens, wanted, &mut |_, _| Ok(()))
     }
 
-    pub fn step_tapped(
+    pub(crate) fn step_tapped(
         &mut self,
         tokens: &[u32],
         wanted: usize,
@@ -47,7 +46,7 @@ impl Run {
     }
 
     /// Feeds new sequences in one step; logits of the last token of each.
-    pub fn step_many(&mut self, rows: &[&[u32]]) -> Vec<Vec<f32>> {
+    pub(crate) fn step_many(&mut self, rows: &[&[u32]]) -> Vec<Vec<f32>> {
         self.feed(rows, 1, &mut |_, _| Ok(()))
     }
 
@@ -89,15 +88,15 @@ impl Run {
     }
 }
 
-pub fn argmax(logits: &[f32]) -> u32 {
+pub(crate) fn argmax(logits: &[f32]) -> u32 {
     let best = logits.iter().enumerate().fold(0, |best, (i, l)| if *l > logits[best] { i } else { best });
     best as u32
 }
 
-pub fn vector(x: &Tensor) -> Vec<f32> {
+pub(crate) fn vector(x: &Tensor) -> Vec<f32> {
     x.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-pub fn norm(x: &[f32]) -> f64 {
+pub(crate) fn norm(x: &[f32]) -> f64 {
     x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt()
 }

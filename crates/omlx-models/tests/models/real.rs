@@ -2,12 +2,9 @@
 //! with narrow margins.
 //!
 //! Faults seen to be caught here: Gemma's window off by one, its embedding scale rounded to bf16.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod run;
-
+use crate::run::{Run, argmax};
 use omlx_fixtures::{Golden, real_golden, real_model};
-use run::{Run, argmax};
 
 /// Largest difference of a logit.
 const TOLERANCE: f32 = 2e-3;

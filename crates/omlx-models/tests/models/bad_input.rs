@@ -1,6 +1,5 @@
 //! Model folders that must not load: each error names the file, the key or tensor, and the way out. And what must not
 //! change unnoticed: the fingerprint (a fault seen to be caught: only the first bytes of each file hashed).
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 use std::path::Path;

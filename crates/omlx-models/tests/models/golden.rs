@@ -2,13 +2,10 @@
 //!
 //! Faults seen to be caught here: window off by one either way, the 1 of 1 + w left out, query and key norm swapped, gate
 //! and up swapped, Gemma's local rotary base in full layers too, Qwen2's biases left out, Llama 3's scaling ignored.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod run;
-
+use crate::run::{Run, argmax, norm, vector};
 use candle_core::Tensor;
 use omlx_fixtures::{Golden, golden, tiny};
-use run::{Run, argmax, norm, vector};
 
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
