@@ -10,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 static POOL: OnceLock<Crew> = OnceLock::new();
 
-/// How often a worker looks for the next call before it goes to sleep; some tens of microseconds.
+/// How often a worker looks for the next call before it goes to sleep: well under a millisecond, longer than what lies between
+/// two calls of a decode step.
 const SPINS: usize = 20_000;
 
 /// Sets how many threads the CPU ops use, the calling one included. Has an effect only before the first op runs;
