@@ -22,7 +22,7 @@ fn packed(bits: u32) -> Linear {
         scales: vec![0.01; N * K / 32],
         biases: vec![-0.08; N * K / 32],
     };
-    Linear::packed(Packed::new(parts).expect("sizes fit"), None).expect("no bias")
+    Linear::packed(Packed::new(&parts).expect("sizes fit"), None).expect("no bias")
 }
 
 fn linear(c: &mut Criterion) {

@@ -29,10 +29,6 @@ impl<S: Deref<Target = Storage>> Rows<S> {
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
-
-    pub(crate) fn row(&self, i: usize) -> &[f32] {
-        &self.as_slice()[i * self.stride..][..self.width]
-    }
 }
 
 /// Borrows `x [rows, ..]`.

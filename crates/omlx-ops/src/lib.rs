@@ -23,7 +23,7 @@ pub use attention::{Attend, Pool, RowView, attention};
 pub use device::device_by_name;
 pub use dispatch::{Kernels, kernels, set_kernels};
 pub use error::{Error, Result};
-pub use linear::{Linear, Packed, PackedParts};
+pub use linear::{Linear, Packed, PackedFormat, PackedParts, PackedRow, Zero};
 pub use norm::{add_rms_norm, rms_norm};
 pub use omlx_blocks::Reach;
 pub use rope::{Rope, RopeScaling, RopeSpec, RopeTable, Yarn, apply_rope};

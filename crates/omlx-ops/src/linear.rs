@@ -3,7 +3,9 @@
 //! One `Linear` may be several weight matrices standing one under another (a fused q/k/v or gate/up projection), each in its
 //! own format, so that fusing never forces a conversion. A row of `x` gives the same bits alone and in any crowd.
 
+mod acts;
 mod cpu;
+mod int8;
 mod packed;
 mod reference;
 #[cfg(test)]
@@ -11,7 +13,7 @@ mod tests;
 
 use candle_core::{DType, Device, Tensor};
 
-pub use packed::{Packed, PackedParts};
+pub use packed::{Packed, PackedFormat, PackedParts, PackedRow, Zero};
 
 use crate::dispatch::Target;
 use crate::{Error, Result, host};

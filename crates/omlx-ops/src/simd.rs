@@ -5,6 +5,8 @@
 
 use half::{bf16, f16};
 
+pub(crate) mod dots;
+pub(crate) mod exp;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
@@ -12,7 +14,7 @@ pub(crate) mod x86;
 pub(crate) const LANES: usize = 16;
 
 /// One instruction set. All functions are unsafe: the caller makes sure that the set exists and that [`WIDTH`](Self::WIDTH)
-/// elements can be read (for nibbles: as many bytes).
+/// elements can be read.
 pub(crate) trait Simd {
     /// One register.
     type V: Copy;
@@ -27,9 +29,6 @@ pub(crate) trait Simd {
     unsafe fn load(at: *const f32) -> Self::V;
     unsafe fn load_bf16(at: *const bf16) -> Self::V;
     unsafe fn load_f16(at: *const f16) -> Self::V;
-    unsafe fn load_u8(at: *const u8) -> Self::V;
-    /// The low (or high) half of each byte.
-    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V;
     unsafe fn store(at: *mut f32, v: Self::V);
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
@@ -72,6 +71,7 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vnni")
             {
                 sets.push(Self::Avx512);
             }
@@ -112,19 +112,6 @@ impl Simd for Portable {
         std::array::from_fn(|i| unsafe { at.add(i).read() }.to_f32())
     }
     #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> Self::V {
-        // SAFETY: as above.
-        std::array::from_fn(|i| f32::from(unsafe { at.add(i).read() }))
-    }
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8, high: bool) -> Self::V {
-        // SAFETY: as above.
-        std::array::from_fn(|i| {
-            let byte = unsafe { at.add(i).read() };
-            f32::from(if high { byte >> 4 } else { byte & 15 })
-        })
-    }
-    #[inline(always)]
     unsafe fn store(at: *mut f32, v: Self::V) {
         for (i, x) in v.iter().enumerate() {
             // SAFETY: as above.
@@ -160,7 +147,7 @@ impl Simd for Portable {
 macro_rules! for_isa {
     ($isa:expr, $kernel:ident :: <$($g:ident : $bound:path),*> ($($arg:ident : $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
         unsafe fn avx512<$($g: $bound),*>($($arg: $ty),*) {
             // SAFETY: passed on to the caller.
             unsafe { $kernel::<$crate::simd::x86::Avx512, $($g),*>($($arg),*) }

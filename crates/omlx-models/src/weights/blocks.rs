@@ -1,15 +1,12 @@
-//! ggml's block formats as codes with a scale and a bias per group, exactly.
+//! ggml's block formats as codes with a scale per group, and a bias where the format has one, exactly.
 //!
-//! Every format here is affine within 16 or 32 values: `w = scale * code + bias`. The stored halves have 11 significant bits
+//! Every format here is affine within 16 or 32 values: `w = scale * (code - zero)` or `w = scale * code + bias`. The stored halves have 11 significant bits
 //! and the sub-scales at most 8, so every product below is exact in f32, and a weight is rounded once at most, where ggml
-//! rounds it too. Codes are unsigned: an offset of the format goes into the bias.
+//! rounds it too. Codes are unsigned.
 
 use half::f16;
 use omlx_gguf::GgmlType;
-use omlx_ops::PackedParts;
-
-/// Blocks that are worth a thread of their own.
-const SHARE: usize = 1 << 14;
+use omlx_ops::{Packed, PackedFormat, PackedRow, Result, Zero};
 
 /// A format that unpacks.
 struct Format {
@@ -17,62 +14,48 @@ struct Format {
     elems: usize,
     /// Bytes of a block.
     bytes: usize,
-    /// Bits that a code is kept in: 4 or 8.
-    bits: u32,
-    /// Values that share scale and bias.
-    group: usize,
+    packed: PackedFormat,
     /// Reads one block.
-    read: fn(&[u8], &mut Block<'_>),
-}
-
-/// Where a block's values go: one code per byte, one scale and bias per group.
-struct Block<'a> {
-    codes: &'a mut [u8],
-    scales: &'a mut [f32],
-    biases: &'a mut [f32],
+    read: fn(&[u8], &mut PackedRow<'_>),
 }
 
 fn format(kind: GgmlType) -> Option<Format> {
-    let (bits, group, read): (_, _, fn(&[u8], &mut Block<'_>)) = match kind {
-        GgmlType::Q4_0 => (4, 32, q4_0),
-        GgmlType::Q4_1 => (4, 32, q4_1),
-        GgmlType::Q5_0 => (8, 32, q5_0),
-        GgmlType::Q5_1 => (8, 32, q5_1),
-        GgmlType::Q8_0 => (8, 32, q8_0),
-        GgmlType::Q4K => (4, 32, q4_k),
-        GgmlType::Q5K => (8, 32, q5_k),
-        GgmlType::Q6K => (8, 16, q6_k),
+    let (bits, group, zero, half, read): (_, _, _, _, fn(&[u8], &mut PackedRow<'_>)) = match kind {
+        GgmlType::Q4_0 => (4, 32, Zero::Code(8), true, q4_0),
+        GgmlType::Q4_1 => (4, 32, Zero::Bias, true, q4_1),
+        GgmlType::Q5_0 => (5, 32, Zero::Code(16), true, q5_0),
+        GgmlType::Q5_1 => (5, 32, Zero::Bias, true, q5_1),
+        GgmlType::Q8_0 => (8, 32, Zero::Code(128), true, q8_0),
+        GgmlType::Q4K => (4, 32, Zero::Bias, false, q4_k),
+        GgmlType::Q5K => (5, 32, Zero::Bias, false, q5_k),
+        GgmlType::Q6K => (6, 16, Zero::Code(32), false, q6_k),
         _ => return None,
     };
-    Some(Format { elems: kind.block_elems(), bytes: kind.block_bytes(), bits, group, read })
+    let packed = PackedFormat { bits, group, zero, half };
+    Some(Format { elems: kind.block_elems(), bytes: kind.block_bytes(), packed, read })
 }
 
-/// Unpacks a matrix; none for a type that is not one of these.
-pub(crate) fn unpack(kind: GgmlType, data: &[u8], rows: usize, cols: usize) -> Option<PackedParts> {
-    let Format { elems, bytes, bits, group, read } = format(kind)?;
-    let blocks = rows * cols / elems;
-    let groups = elems / group;
-    assert_eq!(data.len(), blocks * bytes, "the container checks lengths");
-    let mut codes = vec![0u8; rows * cols];
-    let mut scales = vec![0f32; blocks * groups];
-    let mut biases = vec![0f32; blocks * groups];
-    // Blocks are independent; a few threads keep a large file from dominating start-up.
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(blocks.div_ceil(SHARE)).max(1);
-    let share = blocks.div_ceil(workers);
-    std::thread::scope(|scope| {
-        let codes = codes.chunks_mut(share * elems);
-        let affine = scales.chunks_mut(share * groups).zip(biases.chunks_mut(share * groups));
-        for ((data, codes), (scales, biases)) in data.chunks(share * bytes).zip(codes).zip(affine) {
-            scope.spawn(move || {
-                let affine = scales.chunks_exact_mut(groups).zip(biases.chunks_exact_mut(groups));
-                let blocks = data.chunks_exact(bytes).zip(codes.chunks_exact_mut(elems)).zip(affine);
-                for ((data, codes), (scales, biases)) in blocks {
-                    read(data, &mut Block { codes, scales, biases });
-                }
-            });
+/// Packs a matrix of blocks, its rows in the order given; none for a type that is not one of these.
+pub(crate) fn pack(
+    kind: GgmlType,
+    data: &[u8],
+    dims: (usize, usize),
+    order: Option<&[usize]>,
+) -> Option<Result<Packed>> {
+    let Format { elems, bytes, packed, read } = format(kind)?;
+    let (rows, cols) = dims;
+    let stride = cols / elems * bytes;
+    assert_eq!(data.len(), rows * stride, "the container checks lengths");
+    let groups = elems / packed.group;
+    Some(Packed::build(packed, dims, |row, out| {
+        let row = order.map_or(row, |order| order[row]);
+        let blocks = data[row * stride..][..stride].chunks_exact(bytes);
+        for (i, (data, codes)) in blocks.zip(out.codes.chunks_exact_mut(elems)).enumerate() {
+            let scales = &mut out.scales[i * groups..][..groups];
+            let biases = if out.biases.is_empty() { &mut [][..] } else { &mut out.biases[i * groups..][..groups] };
+            read(data, &mut PackedRow { codes, scales, biases });
         }
-    });
-    Some(PackedParts { bits, group, shape: (rows, cols), codes, scales, biases })
+    }))
 }
 
 fn half(bytes: &[u8]) -> f32 {
@@ -93,39 +76,39 @@ fn fifth_bits(bytes: &[u8], codes: &mut [u8]) {
 }
 
 /// scale, 16 bytes of nibbles; value = (code - 8) scale.
-fn q4_0(b: &[u8], out: &mut Block<'_>) {
+fn q4_0(b: &[u8], out: &mut PackedRow<'_>) {
     nibbles(&b[2..18], out.codes);
-    (out.scales[0], out.biases[0]) = (half(b), -8.0 * half(b));
+    out.scales[0] = half(b);
 }
 
 /// scale, minimum, 16 bytes of nibbles; value = code scale + minimum.
-fn q4_1(b: &[u8], out: &mut Block<'_>) {
+fn q4_1(b: &[u8], out: &mut PackedRow<'_>) {
     nibbles(&b[4..20], out.codes);
     (out.scales[0], out.biases[0]) = (half(b), half(&b[2..]));
 }
 
 /// scale, 32 fifth bits, 16 bytes of nibbles; value = (code - 16) scale.
-fn q5_0(b: &[u8], out: &mut Block<'_>) {
+fn q5_0(b: &[u8], out: &mut PackedRow<'_>) {
     nibbles(&b[6..22], out.codes);
     fifth_bits(&b[2..6], out.codes);
-    (out.scales[0], out.biases[0]) = (half(b), -16.0 * half(b));
+    out.scales[0] = half(b);
 }
 
 /// scale, minimum, 32 fifth bits, 16 bytes of nibbles; value = code scale + minimum.
-fn q5_1(b: &[u8], out: &mut Block<'_>) {
+fn q5_1(b: &[u8], out: &mut PackedRow<'_>) {
     nibbles(&b[8..24], out.codes);
     fifth_bits(&b[4..8], out.codes);
     (out.scales[0], out.biases[0]) = (half(b), half(&b[2..]));
 }
 
 /// scale, 32 signed bytes; value = byte scale. The code is the byte + 128.
-fn q8_0(b: &[u8], out: &mut Block<'_>) {
+fn q8_0(b: &[u8], out: &mut PackedRow<'_>) {
     b[2..34].iter().zip(out.codes.iter_mut()).for_each(|(b, c)| *c = b ^ 0x80);
-    (out.scales[0], out.biases[0]) = (half(b), -128.0 * half(b));
+    out.scales[0] = half(b);
 }
 
 /// The 6-bit scale and minimum of each of 8 groups, from 12 bytes.
-fn k_scales(b: &[u8], out: &mut Block<'_>) {
+fn k_scales(b: &[u8], out: &mut PackedRow<'_>) {
     let (d, min, s) = (half(b), half(&b[2..]), &b[4..16]);
     for j in 0..8 {
         let (scale, bias) = match j {
@@ -137,13 +120,13 @@ fn k_scales(b: &[u8], out: &mut Block<'_>) {
 }
 
 /// scale, minimum, 12 bytes of 6-bit scales and minima, 4 x 32 bytes of nibbles for two groups each.
-fn q4_k(b: &[u8], out: &mut Block<'_>) {
+fn q4_k(b: &[u8], out: &mut PackedRow<'_>) {
     k_scales(b, out);
     b[16..144].chunks_exact(32).zip(out.codes.chunks_exact_mut(64)).for_each(|(b, c)| nibbles(b, c));
 }
 
 /// As Q4_K with 32 bytes of fifth bits before the nibbles: bit g of byte i belongs to value i of group g.
-fn q5_k(b: &[u8], out: &mut Block<'_>) {
+fn q5_k(b: &[u8], out: &mut PackedRow<'_>) {
     k_scales(b, out);
     b[48..176].chunks_exact(32).zip(out.codes.chunks_exact_mut(64)).for_each(|(b, c)| nibbles(b, c));
     for (g, codes) in out.codes.chunks_exact_mut(32).enumerate() {
@@ -153,7 +136,7 @@ fn q5_k(b: &[u8], out: &mut Block<'_>) {
 
 /// 128 bytes of low nibbles, 64 of upper bit pairs, 16 signed scales, scale; value = (code - 32) scale. Each half of 128
 /// values takes 64 and 32 of the bytes, in four runs of 32 values.
-fn q6_k(b: &[u8], out: &mut Block<'_>) {
+fn q6_k(b: &[u8], out: &mut PackedRow<'_>) {
     let d = half(&b[208..]);
     for (h, codes) in out.codes.chunks_exact_mut(128).enumerate() {
         let (low, high) = (&b[64 * h..][..64], &b[128 + 32 * h..][..32]);
@@ -165,8 +148,7 @@ fn q6_k(b: &[u8], out: &mut Block<'_>) {
         }
     }
     for (j, s) in b[192..208].iter().enumerate() {
-        let scale = d * f32::from(*s as i8);
-        (out.scales[j], out.biases[j]) = (scale, -32.0 * scale);
+        out.scales[j] = d * f32::from(*s as i8);
     }
 }
 

@@ -1,11 +1,11 @@
-//! GGUF tensors: plain types as they are, block types unpacked exactly into codes with a scale and a bias per group.
+//! GGUF tensors: plain types as they are, block types packed exactly, as codes with scales.
 
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use half::{bf16, f16};
 use omlx_gguf::{GgmlType, Gguf, TensorInfo};
-use omlx_ops::{Linear, Packed};
+use omlx_ops::Linear;
 
 use super::map::{self, Mapped, words};
 use super::{Matrix, blocks};
@@ -80,22 +80,24 @@ impl GgufFile {
         device: &Device,
     ) -> Result<Linear> {
         let (info, bytes) = self.data(name, &[want.rows, want.cols])?;
-        let stride = bytes.len() / want.rows;
-        let reordered: Vec<u8>;
-        let bytes = match order {
-            None => bytes,
-            Some(order) => {
-                reordered = order.iter().flat_map(|row| &bytes[row * stride..][..stride]).copied().collect();
-                &reordered
+        let linear = match plain(info.kind) {
+            Some(dtype) => {
+                let stride = bytes.len() / want.rows.max(1);
+                let reordered: Vec<u8>;
+                let bytes = match order {
+                    None => bytes,
+                    Some(order) => {
+                        reordered = order.iter().flat_map(|row| &bytes[row * stride..][..stride]).copied().collect();
+                        &reordered
+                    }
+                };
+                Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
+                    .map_err(omlx_ops::Error::from)
+                    .and_then(|w| Linear::dense(w, bias))
             }
-        };
-        let linear = if let Some(dtype) = plain(info.kind) {
-            Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
-                .map_err(omlx_ops::Error::from)
-                .and_then(|w| Linear::dense(w, bias))
-        } else {
-            let parts = blocks::unpack(info.kind, bytes, want.rows, want.cols).ok_or_else(|| self.dtype(info))?;
-            Packed::new(parts).and_then(|packed| Linear::packed(packed, bias))
+            None => blocks::pack(info.kind, bytes, (want.rows, want.cols), order)
+                .ok_or_else(|| self.dtype(info))?
+                .and_then(|packed| Linear::packed(packed, bias)),
         };
         linear.map_err(|source| Error::device(name, source))
     }

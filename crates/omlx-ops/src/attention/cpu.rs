@@ -9,6 +9,7 @@ use candle_core::Tensor;
 use half::{bf16, f16};
 
 use super::{Attend, Pool, RowView};
+use crate::simd::exp::exp;
 use crate::simd::{Isa, LANES, Simd, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
@@ -279,26 +280,4 @@ unsafe fn accumulate<S: Simd, E: Element>(acc: &mut [f32], shrink: f32, v: &[E],
             acc[d] = weight.mul_add(v[place + d].to_f32(), acc[d]);
         }
     }
-}
-
-/// e^x for x ≤ 0 to 2 ulp, written so that the compiler turns a loop of it into vector code. e^-∞ is 0.
-#[inline(always)]
-fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
-    let x = x.max(-104.0);
-    let n = (x * std::f32::consts::LOG2_E + ROUND) - ROUND;
-    // ln 2 in two parts, so that the product with n is exact
-    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-    let p = 1.987_569_1e-4f32;
-    let p = p * r + 1.398_199_9e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let y = p * r * r + r + 1.0;
-    // 2^n in two steps, as n reaches -150
-    let half = (n as i32) / 2;
-    let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
-    let y = y * power(half) * power(n as i32 - half);
-    if x <= -104.0 { 0.0 } else { y }
 }

@@ -1,7 +1,7 @@
-//! The CPU version: every output is one dot product, sixteen partial sums over the columns in order.
+//! The CPU version: of plain floats every output is one dot product, sixteen partial sums over the columns in order.
 //!
 //! Because that order is the same for one row of `x` and for many, a row's result does not depend on its company. Few rows read
-//! the weights as they are stored, once; many rows widen a panel of weights to f32 first and reuse it from the cache.
+//! the weights as they are stored, once; many rows widen a panel of weights to f32 first and reuse it from the cache. Packed weights are multiplied in `int8`.
 
 use std::cell::Cell;
 
@@ -9,13 +9,13 @@ use half::{bf16, f16};
 
 use candle_core::Tensor;
 
-use super::packed::Bits;
-use super::{Linear, Packed, Weight};
+use super::acts::Acts;
+use super::{Linear, Weight, int8, packed};
 use crate::simd::{Isa, LANES, Simd, Tile, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
-/// Rows of a weight that one task multiplies at least: a multiple of every tile height.
+/// Rows of a weight that one task multiplies at least: a multiple of every tile height and of packed panels.
 const PANEL: usize = 48;
 /// Up to this many rows of `x`, weights are widened in registers.
 const FEW: usize = 4;
@@ -76,40 +76,6 @@ impl Source for F32<'_> {
     }
 }
 
-macro_rules! packed_source {
-    ($name:ident, |$w:ident, $at:ident, $s:ident| $codes:expr) => {
-        #[derive(Clone, Copy)]
-        struct $name<'a> {
-            w: &'a Packed,
-            cols: usize,
-            shift: u32,
-        }
-        impl<'a> $name<'a> {
-            fn new(w: &'a Packed) -> Self {
-                Self { w, cols: w.cols(), shift: w.group.trailing_zeros() }
-            }
-        }
-        impl Source for $name<'_> {
-            #[inline(always)]
-            unsafe fn load<$s: Simd>(&self, row: usize, col: usize) -> $s::V {
-                let ($w, $at) = (self.w, row * self.cols + col);
-                let group = $at >> self.shift;
-                // SAFETY: inside the matrix by the caller's promise; sixteen columns lie in one group.
-                unsafe {
-                    let scale = $s::splat(*$w.scales.get_unchecked(group));
-                    let bias = $s::splat(*$w.biases.get_unchecked(group));
-                    $s::fma(scale, $codes, bias)
-                }
-            }
-            fn one(&self, _: usize, _: usize) -> f32 {
-                unreachable!("packed rows are whole groups of sixteen")
-            }
-        }
-    };
-}
-packed_source!(Bytes, |w, at, S| S::load_u8(w.codes.as_ptr().add(at)));
-packed_source!(Nibbles, |w, at, S| S::load_nibbles(w.codes.as_ptr().add(at / 32 * 16 + at % 16), at % 32 >= 16));
-
 pub(super) fn forward(linear: &Linear, x: &Tensor) -> Result<Tensor> {
     forward_with(Isa::best(), linear, x)
 }
@@ -138,13 +104,18 @@ pub(super) fn forward_with(isa: Isa, linear: &Linear, x: &Tensor) -> Result<Tens
         .flat_map(|(part, w)| (0..w.dims().0.div_ceil(height)).map(move |task| (part, task * height)))
         .collect();
     let guards: Vec<_> = linear.parts.iter().map(guard).collect();
+    let any_packed = linear.parts.iter().any(|w| matches!(w, Weight::Packed(_)));
+    let acts = any_packed.then(|| Acts::new(isa, job.x, (count, job.stride, linear.cols)));
     let run = |task: usize| {
         let (part, from) = tasks[task];
         let to = (from + height).min(linear.parts[part].dims().0);
         let place = Place { from, to, column: starts[part] };
         match (&linear.parts[part], &guards[part]) {
-            (Weight::Packed(w), _) if w.bits == Bits::Eight => job.part(isa, Bytes::new(w), place),
-            (Weight::Packed(w), _) => job.part(isa, Nibbles::new(w), place),
+            (Weight::Packed(w), _) => {
+                let acts = acts.as_ref().expect("made where a part is packed");
+                let job = int8::Job { acts, count, out: &job.out, total, bias: job.bias };
+                job.panels(isa, w, from / packed::PANEL..to.div_ceil(packed::PANEL), place.column);
+            }
             (Weight::Dense(w), Some(storage)) => {
                 let (at, cols) = (w.layout().start_offset(), linear.cols);
                 match host::Floats::of(storage, at, "linear") {

@@ -17,25 +17,29 @@ fn packed(n: usize, k: usize, bits: u32, group: usize) -> Linear {
     let codes = (0..n * k).map(|i| (i * 7919 % 251) as u8 & ((1u32 << bits) - 1) as u8).collect();
     let numbers = |step: usize| (0..n * k / group).map(|i| (i * step % 97) as f32 / 500.0 - 0.1).collect();
     let parts = PackedParts { bits, group, shape: (n, k), codes, scales: numbers(31), biases: numbers(57) };
-    Linear::packed(Packed::new(parts).unwrap(), None).unwrap()
+    Linear::packed(Packed::new(&parts).unwrap(), None).unwrap()
 }
 
 fn bits(t: &Tensor) -> Vec<u32> {
     t.flatten_all().unwrap().to_vec1::<f32>().unwrap().iter().map(|x| x.to_bits()).collect()
 }
 
+/// Plain floats: what the order of additions may do to a sum, relative to its size.
+const EXACT: f32 = 4e-6;
+/// Packed weights: what rounding the activations to 8 bits may do as well. `int8` has its own, exact tests.
+const ROUNDED: f32 = 2e-2;
+
 /// All instruction sets, 1 to 5 rows and many; each row alone gives the same bits.
-fn check(linear: &Linear) {
+fn check(linear: &Linear, tolerance: f32) {
     for rows in [1, 2, 3, 4, 5, 70] {
         let x = randn((rows, linear.cols()));
         let slow = reference::forward(linear, &x).unwrap();
-        // the sum's size sets what rounding may do
         let scale = slow.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap().max(1.0);
         for isa in Isa::available() {
             let fast = cpu::forward_with(isa, linear, &x).unwrap();
             let diff = (&fast - &slow).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
             // seen to fail: high and low nibbles swapped; bias of the neighbouring group
-            assert!(diff < 4e-6 * scale, "{isa:?}, {rows} rows: {diff} of {scale}");
+            assert!(diff < tolerance * scale, "{isa:?}, {rows} rows: {diff} of {scale}");
             for row in [0, rows / 2, rows - 1] {
                 let alone = cpu::forward_with(isa, linear, &x.narrow(0, row, 1).unwrap()).unwrap();
                 // seen to fail: two accumulators for lone rows, one for many
@@ -47,37 +51,33 @@ fn check(linear: &Linear) {
 
 #[test]
 fn f32_weights() {
-    check(&dense(100, 64, DType::F32));
+    check(&dense(100, 64, DType::F32), EXACT);
 }
 #[test]
 fn half_precision_weights() {
-    check(&dense(53, 96, DType::BF16));
-    check(&dense(53, 96, DType::F16));
+    check(&dense(53, 96, DType::BF16), EXACT);
+    check(&dense(53, 96, DType::F16), EXACT);
 }
 #[test]
 fn widths_that_are_no_multiple_of_sixteen() {
     for dtype in [DType::F32, DType::BF16, DType::F16] {
-        check(&dense(7, 37, dtype));
-        check(&dense(3, 5, dtype));
+        check(&dense(7, 37, dtype), EXACT);
+        check(&dense(3, 5, dtype), EXACT);
     }
 }
 #[test]
 fn one_output() {
-    check(&dense(1, 128, DType::BF16));
+    check(&dense(1, 128, DType::BF16), EXACT);
 }
 #[test]
 fn many_panels() {
-    check(&dense(1000, 48, DType::BF16));
+    check(&dense(1000, 48, DType::BF16), EXACT);
 }
 #[test]
 fn packed_weights() {
     for (bits, group) in [(4, 32), (4, 16), (4, 64), (5, 32), (6, 16), (8, 32), (8, 128), (2, 64)] {
-        check(&packed(50, 256, bits, group));
+        check(&packed(50, 256, bits, group), ROUNDED);
     }
-}
-#[test]
-fn four_bits_in_odd_groups_of_sixteen() {
-    check(&packed(9, 48, 4, 16));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn stacked_parts_of_several_formats_with_bias() {
     let parts = vec![biased(dense(70, 64, DType::BF16)), packed(33, 64, 4, 32), biased(packed(8, 64, 6, 16))];
     let each: Vec<Linear> = parts.clone();
     let stacked = Linear::stack(parts).unwrap();
-    check(&stacked);
+    check(&stacked, ROUNDED);
     let x = randn((3, 64));
     let joined: Vec<Tensor> = each.iter().map(|l| cpu::forward(l, &x).unwrap()).collect();
     assert_eq!(bits(&stacked.forward(&x).unwrap()), bits(&Tensor::cat(&joined, 1).unwrap().contiguous().unwrap()));
@@ -111,7 +111,10 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(Linear::stack(vec![dense(4, 8, DType::F32), dense(4, 9, DType::F32)]).is_err());
     assert!(Linear::stack(vec![]).is_err());
     let parts =
-        PackedParts { bits: 2, group: 16, shape: (1, 16), codes: vec![4; 16], scales: vec![1.0], biases: vec![0.0] };
-    assert!(Packed::new(parts.clone()).is_err(), "a code of three bits in two");
-    assert!(Packed::new(PackedParts { codes: vec![3; 16], scales: vec![], ..parts }).is_err());
+        PackedParts { bits: 2, group: 32, shape: (1, 32), codes: vec![4; 32], scales: vec![1.0], biases: vec![0.0] };
+    assert!(Packed::new(&parts).is_err(), "a code of three bits in two");
+    let good = PackedParts { codes: vec![3; 32], ..parts };
+    assert!(Packed::new(&good).is_ok());
+    assert!(Packed::new(&PackedParts { scales: vec![], ..good.clone() }).is_err());
+    assert!(Packed::new(&PackedParts { group: 16, shape: (2, 16), ..good }).is_err(), "half a step of the kernels");
 }

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use super::{Simd, Tile};
 
-/// AVX-512 F, BW, VL, DQ: one register is one vector.
+/// AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later): one register is one vector.
 pub(crate) struct Avx512;
 
 impl Simd for Avx512 {
@@ -33,19 +33,6 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load_f16(at: *const f16) -> __m512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(at.cast())) }
-    }
-    #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> __m512 {
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()))) }
-    }
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8, high: bool) -> __m512 {
-        unsafe {
-            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()));
-            let codes =
-                if high { _mm512_srli_epi32::<4>(bytes) } else { _mm512_and_si512(bytes, _mm512_set1_epi32(15)) };
-            _mm512_cvtepi32_ps(codes)
-        }
     }
     #[inline(always)]
     unsafe fn store(at: *mut f32, v: __m512) {
@@ -99,19 +86,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn load_f16(at: *const f16) -> __m256 {
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(at.cast())) }
-    }
-    #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> __m256 {
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()))) }
-    }
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8, high: bool) -> __m256 {
-        unsafe {
-            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()));
-            let codes =
-                if high { _mm256_srli_epi32::<4>(bytes) } else { _mm256_and_si256(bytes, _mm256_set1_epi32(15)) };
-            _mm256_cvtepi32_ps(codes)
-        }
     }
     #[inline(always)]
     unsafe fn store(at: *mut f32, v: __m256) {

@@ -5,9 +5,9 @@
 use candle_core::{DType, Device};
 use half::f16;
 use omlx_gguf::GgmlType;
-use omlx_ops::{Linear, Packed};
+use omlx_ops::Linear;
 
-use super::unpack;
+use super::pack;
 
 const KINDS: [(GgmlType, &[usize]); 8] = [
     (GgmlType::Q4_0, &[0]),
@@ -37,7 +37,7 @@ fn random(kind: GgmlType, halves: &[usize], blocks: usize) -> Vec<u8> {
 }
 
 fn decode(kind: GgmlType, data: &[u8], rows: usize, cols: usize) -> Vec<f32> {
-    let packed = Packed::new(unpack(kind, data, rows, cols).unwrap()).unwrap();
+    let packed = pack(kind, data, (rows, cols), None).unwrap().unwrap();
     let matrix = Linear::packed(packed, None).unwrap().dequantize().unwrap();
     assert_eq!((matrix.dims(), matrix.dtype()), (&[rows, cols][..], DType::F32));
     assert!(matrix.device().same_device(&Device::Cpu));
@@ -127,8 +127,21 @@ fn equals_the_reference_package() {
 }
 
 #[test]
+fn rows_come_in_the_order_asked_for() {
+    let (kind, rows, cols) = (GgmlType::Q5_0, 37, 64);
+    let data = random(kind, &[0], rows * cols / 32);
+    let order: Vec<usize> = (0..rows).map(|row| row * 5 % rows).collect();
+    let packed = pack(kind, &data, (rows, cols), Some(&order)).unwrap().unwrap();
+    let moved = Linear::packed(packed, None).unwrap().dequantize().unwrap().to_vec2::<f32>().unwrap();
+    let plain = decode(kind, &data, rows, cols);
+    for (moved, row) in moved.iter().zip(order) {
+        assert_eq!(moved, &plain[row * cols..][..cols]);
+    }
+}
+
+#[test]
 fn shares_of_several_threads_join() {
-    // More blocks than one thread's share.
+    // More rows than one task takes.
     let (rows, cols) = (64, 32 * 1024);
     let kind = GgmlType::Q4_1;
     let data = random(kind, &[0, 2], rows * cols / 32);
@@ -143,5 +156,5 @@ fn shares_of_several_threads_join() {
 
 #[test]
 fn other_types_are_refused() {
-    assert!(unpack(GgmlType::Q2K, &[0; 84], 1, 256).is_none());
+    assert!(pack(GgmlType::Q2K, &[0; 84], (1, 256), None).is_none());
 }

@@ -1,0 +1,222 @@
+//! Packed weights times rounded activations on the CPU: sixteen outputs at a time, sums of integers, one scale per 32 columns.
+//!
+//! For output `n` and each span of 32 columns (16 where the weight's groups are that small), in order:
+//! `y = fma(Σ (code - zero) · x, scale · x_scale, y)`, and where the format has biases `y = fma(bias, x_scale · Σ x, y)`. The
+//! sums are exact, so a row's result is the same in any company and with any instruction set.
+
+use std::ops::Range;
+
+use super::acts::{Acts, SHARE, SUMMED};
+use super::packed::{Numbers, PANEL, Packed};
+use crate::simd::dots::{Dots, QUAD, SPAN};
+use crate::simd::{Isa, LANES, Simd, for_isa};
+use crate::threads::SharedMut;
+
+const _: () = assert!(PANEL == LANES && SPAN == SHARE);
+
+/// Bytes of rounded activations that stay close while a panel of weights passes.
+const NEAR: usize = 96 << 10;
+
+/// One call's inputs and where its outputs go.
+pub(super) struct Job<'a> {
+    pub(super) acts: &'a Acts,
+    /// Rows of x.
+    pub(super) count: usize,
+    pub(super) out: &'a SharedMut<f32>,
+    /// Width of the output.
+    pub(super) total: usize,
+    /// Of all outputs.
+    pub(super) bias: Option<&'a [f32]>,
+}
+
+impl Job<'_> {
+    /// Rows `panels` x 16 of `w`, whose first output is `column`. Outputs of different panels may be written at the same time.
+    pub(super) fn panels(&self, isa: Isa, w: &Packed, panels: Range<usize>, column: usize) {
+        let job = self;
+        match w.width() {
+            4 => for_isa!(isa, four::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
+            6 => for_isa!(isa, six::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
+            _ => for_isa!(isa, eight::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
+        }
+    }
+}
+
+macro_rules! width {
+    ($name:ident, $bits:literal) => {
+        #[inline(always)]
+        unsafe fn $name<S: Dots>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize) {
+            // SAFETY: passed on.
+            unsafe {
+                match w.group {
+                    16 => blocks::<S, $bits, true>(job, w, panels, column),
+                    _ => blocks::<S, $bits, false>(job, w, panels, column),
+                }
+            }
+        }
+    };
+}
+width!(four, 4);
+width!(six, 6);
+width!(eight, 8);
+
+/// # Safety
+/// The instruction set of `S` exists, and `w` has these panels.
+#[inline(always)]
+unsafe fn blocks<S: Dots, const BITS: u8, const SHORT: bool>(
+    job: &Job<'_>,
+    w: &Packed,
+    panels: Range<usize>,
+    column: usize,
+) {
+    let near = (NEAR / w.cols().max(1)).next_multiple_of(4);
+    let mut from = 0;
+    while from < job.count {
+        let to = (from + near).min(job.count);
+        for panel in panels.clone() {
+            let mut m = from;
+            // SAFETY: passed on; rows below `count` exist.
+            unsafe {
+                while m + 4 <= to {
+                    tile::<S, BITS, SHORT, 4>(job, w, [m, panel, column]);
+                    m += 4;
+                }
+                match to - m {
+                    3 => tile::<S, BITS, SHORT, 3>(job, w, [m, panel, column]),
+                    2 => tile::<S, BITS, SHORT, 2>(job, w, [m, panel, column]),
+                    1 => tile::<S, BITS, SHORT, 1>(job, w, [m, panel, column]),
+                    _ => {}
+                }
+            }
+        }
+        from = to;
+    }
+}
+
+/// `M` rows of x by one panel. `at` = [row of x, panel, output of the weight's first row].
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
+unsafe fn tile<S: Dots, const BITS: u8, const SHORT: bool, const M: usize>(
+    job: &Job<'_>,
+    w: &Packed,
+    [m, panel, column]: [usize; 3],
+) {
+    let spans = w.cols() / SPAN;
+    // SAFETY: the panel and the rows exist, all of whose columns are read.
+    unsafe {
+        let mut codes = w.panel(panel);
+        let mut y = [[S::splat(0.0); 2]; M];
+        for span in 0..spans {
+            let mut sums = [[S::zero(); 2]; M];
+            let x = job.acts.codes.as_ptr().add(m * w.cols() + span * SPAN);
+            for half in 0..2 {
+                for eight in 0..2 {
+                    // eight columns of sixteen rows
+                    let mut ws = [[S::bytes(codes); 2]; 2];
+                    for part in 0..S::PARTS {
+                        let at = codes.add(part * S::WIDTH * QUAD);
+                        ws[part] = match BITS {
+                            4 => S::nibbles(S::bytes(at)),
+                            _ => [S::bytes(at), S::bytes(at.add(LANES * QUAD))],
+                        };
+                    }
+                    codes = codes.add(if BITS == 4 { LANES * QUAD } else { 2 * LANES * QUAD });
+                    for i in 0..M {
+                        let x = x.add(i * w.cols() + half * SUMMED + eight * 2 * QUAD);
+                        let x = [S::quad(x), S::quad(x.add(QUAD))];
+                        for part in 0..S::PARTS {
+                            sums[i][part] = S::dot::<BITS>(sums[i][part], ws[part], x);
+                        }
+                    }
+                }
+                if SHORT {
+                    let place = Place { group: 2 * span + half, row: m, span, halves: half..half + 1 };
+                    fold::<S, BITS, M>(job.acts, w, (panel, &place), &sums, &mut y);
+                    sums = [[S::zero(); 2]; M];
+                }
+            }
+            if !SHORT {
+                let place = Place { group: span * SPAN >> w.shift(), row: m, span, halves: 0..2 };
+                fold::<S, BITS, M>(job.acts, w, (panel, &place), &sums, &mut y);
+            }
+        }
+        for i in 0..M {
+            put::<S>(job, w, [m + i, panel, column], y[i]);
+        }
+    }
+}
+
+/// Where in the row a sum of integers belongs: the weight's group, the first row of x, and the sums of x that go with it.
+struct Place {
+    group: usize,
+    row: usize,
+    span: usize,
+    halves: Range<usize>,
+}
+
+/// Sums of integers onto the outputs.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
+unsafe fn fold<S: Dots, const BITS: u8, const M: usize>(
+    acts: &Acts,
+    w: &Packed,
+    (panel, place): (usize, &Place),
+    sums: &[[S::Sums; 2]; M],
+    y: &mut [[S::V; 2]; M],
+) {
+    let spans = w.cols() / SPAN;
+    let at = (panel * w.groups() + place.group) * LANES;
+    // SAFETY: all indices are below the sizes that `Packed` and `Acts` were made with.
+    unsafe {
+        for i in 0..M {
+            let row = place.row + i;
+            let x_scale = *acts.scales.get_unchecked(row * spans + place.span);
+            let mut x_sum = 0;
+            for half in place.halves.clone() {
+                x_sum += *acts.sums.get_unchecked((row * spans + place.span) * 2 + half);
+            }
+            let plus = (S::off::<BITS>() - w.zero) * x_sum;
+            for part in 0..S::PARTS {
+                let lane = at + part * S::WIDTH;
+                let scale = S::mul(load::<S>(&w.scales, lane), S::splat(x_scale));
+                y[i][part] = S::fma(S::total::<BITS>(sums[i][part], plus), scale, y[i][part]);
+                if let Some(biases) = &w.biases {
+                    let sum = S::splat(x_scale * x_sum as f32);
+                    y[i][part] = S::fma(load::<S>(biases, lane), sum, y[i][part]);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn load<S: Simd>(numbers: &Numbers, at: usize) -> S::V {
+    // SAFETY: in bounds, says the caller.
+    unsafe {
+        match numbers {
+            Numbers::F32(n) => S::load(n.as_ptr().add(at)),
+            Numbers::F16(n) => S::load_f16(n.as_ptr().add(at)),
+        }
+    }
+}
+
+/// Sixteen outputs of one row of x, or as many as the weight has.
+#[inline(always)]
+unsafe fn put<S: Simd>(job: &Job<'_>, w: &Packed, [row, panel, column]: [usize; 3], y: [S::V; 2]) {
+    let mut all = [0f32; LANES];
+    for part in 0..S::PARTS {
+        // SAFETY: the parts make up sixteen lanes.
+        unsafe { S::store(all.as_mut_ptr().add(part * S::WIDTH), y[part]) }
+    }
+    let (first, count) = (column + panel * LANES, (w.rows() - panel * LANES).min(LANES));
+    // SAFETY: these outputs belong to this panel alone.
+    let out = unsafe { job.out.slice(row * job.total + first, count) };
+    out.copy_from_slice(&all[..count]);
+    if let Some(bias) = job.bias {
+        for (out, bias) in out.iter_mut().zip(&bias[first..]) {
+            *out += bias;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
