@@ -30,7 +30,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let out = flags.value("--json")?.map(PathBuf::from);
     let threads = flags.value("--threads")?.unwrap_or("0").to_owned();
     let files = files(&flags.names()?)?;
-    let build = ["build", "--release", "--quiet", "-p", "omlx-engine", "--example", "throughput"];
+    let build = ["build", "--release", "--quiet", "--workspace", "--example", "throughput"]; // as every other build, so that nothing is built twice
     shell::run(&mut shell::cargo(build))?;
     println!("{}", header(peer.is_some()));
     let mut report = serde_json::Map::new();

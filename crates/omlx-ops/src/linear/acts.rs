@@ -8,8 +8,6 @@ use crate::threads::{self, SharedMut};
 
 /// Numbers that share a scale.
 pub(super) const SHARE: usize = 32;
-/// Numbers that a sum of codes covers: the smallest group of weights.
-pub(super) const SUMMED: usize = 16;
 /// Below this a number counts as zero, as its reciprocal may be none.
 const TINY: f32 = 1e-30;
 /// Numbers that are worth a task of their own.
@@ -18,9 +16,10 @@ const GRAIN: usize = 1 << 14;
 /// Rows of `x [M, K]` as integers; `K` is a multiple of 32.
 #[derive(Debug)]
 pub(super) struct Acts {
-    pub(super) codes: Vec<i8>,   // [M, K]
-    pub(super) scales: Vec<f32>, // [M, K / 32]
-    pub(super) sums: Vec<i32>,   // [M, K / 16], of the codes
+    pub(super) codes: Vec<i8>,      // [M, K]
+    pub(super) scales: Vec<f32>,    // [M, K / 32]
+    pub(super) sums: Vec<i32>,      // [M, K / 32], of the codes
+    pub(super) half_sums: Vec<i32>, // [M, K / 16], for weights in groups of 16
 }
 
 impl Acts {
@@ -29,9 +28,11 @@ impl Acts {
         assert_eq!(cols % SHARE, 0, "packed rows are whole groups");
         let mut codes = vec![0i8; rows * cols];
         let mut scales = vec![0f32; rows * cols / SHARE];
-        let mut sums = vec![0i32; rows * cols / SUMMED];
-        let (out, out_scales, out_sums) =
-            (SharedMut::new(&mut codes), SharedMut::new(&mut scales), SharedMut::new(&mut sums));
+        let mut sums = vec![0i32; rows * cols / SHARE];
+        let mut half_sums = vec![0i32; 2 * sums.len()];
+        let (out, out_scales) = (SharedMut::new(&mut codes), SharedMut::new(&mut scales));
+        let (out_sums, out_halves) = (SharedMut::new(&mut sums), SharedMut::new(&mut half_sums));
+        let shares = cols / SHARE;
         let each = (GRAIN / cols.max(1)).max(1);
         threads::for_each(rows.div_ceil(each), |task| {
             for row in task * each..((task + 1) * each).min(rows) {
@@ -40,14 +41,15 @@ impl Acts {
                 let out = unsafe {
                     Row {
                         codes: out.slice(row * cols, cols),
-                        scales: out_scales.slice(row * cols / SHARE, cols / SHARE),
-                        sums: out_sums.slice(row * cols / SUMMED, cols / SUMMED),
+                        scales: out_scales.slice(row * shares, shares),
+                        sums: out_sums.slice(row * shares, shares),
+                        half_sums: out_halves.slice(2 * row * shares, 2 * shares),
                     }
                 };
                 for_isa!(isa, round::<>(x: &[f32], out: Row<'_>));
             }
         });
-        Self { codes, scales, sums }
+        Self { codes, scales, sums, half_sums }
     }
 }
 
@@ -55,14 +57,15 @@ struct Row<'a> {
     codes: &'a mut [i8],
     scales: &'a mut [f32],
     sums: &'a mut [i32],
+    half_sums: &'a mut [i32],
 }
 
 /// Plain loops that the compiler turns into vectors of the set; nothing here depends on the order of rounding.
 #[inline(always)]
 unsafe fn round<S: Simd>(x: &[f32], out: Row<'_>) {
     let shares = x.chunks_exact(SHARE).zip(out.codes.chunks_exact_mut(SHARE));
-    let notes = out.scales.iter_mut().zip(out.sums.chunks_exact_mut(SHARE / SUMMED));
-    for ((x, codes), (scale, sums)) in shares.zip(notes) {
+    let sums = out.sums.iter_mut().zip(out.half_sums.chunks_exact_mut(2));
+    for ((x, codes), (scale, (sum, halves))) in shares.zip(out.scales.iter_mut().zip(sums)) {
         // As integers, so that a NaN is the largest of all and is not lost.
         let mut largest = 0u32;
         for x in x {
@@ -83,12 +86,13 @@ unsafe fn round<S: Simd>(x: &[f32], out: Row<'_>) {
             // SAFETY: the product is finite and at most 127 in size, but for its last bit.
             *code = unsafe { (x * inverse).round_ties_even().to_int_unchecked::<i32>() } as i8;
         }
-        for (sum, codes) in sums.iter_mut().zip(codes.chunks_exact(SUMMED)) {
+        for (half, codes) in halves.iter_mut().zip(codes.chunks_exact(SHARE / 2)) {
             let mut total = 0;
             for code in codes {
                 total += i32::from(*code);
             }
-            *sum = total;
+            *half = total;
         }
+        *sum = halves[0] + halves[1];
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::acts::{Acts, SHARE, SUMMED};
+use super::acts::{Acts, SHARE};
 use super::packed::{Numbers, PANEL, Packed};
 use crate::simd::dots::{Dots, QUAD, SPAN};
 use crate::simd::{Isa, LANES, Simd, for_isa};
@@ -46,12 +46,7 @@ macro_rules! width {
         #[inline(always)]
         unsafe fn $name<S: Dots>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize) {
             // SAFETY: passed on.
-            unsafe {
-                match w.group {
-                    16 => blocks::<S, $bits, true>(job, w, panels, column),
-                    _ => blocks::<S, $bits, false>(job, w, panels, column),
-                }
-            }
+            unsafe { blocks::<S, $bits>(job, w, panels, column) }
         }
     };
 }
@@ -62,13 +57,9 @@ width!(eight, 8);
 /// # Safety
 /// The instruction set of `S` exists, and `w` has these panels.
 #[inline(always)]
-unsafe fn blocks<S: Dots, const BITS: u8, const SHORT: bool>(
-    job: &Job<'_>,
-    w: &Packed,
-    panels: Range<usize>,
-    column: usize,
-) {
+unsafe fn blocks<S: Dots, const BITS: u8>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize) {
     let near = (NEAR / w.cols().max(1)).next_multiple_of(4);
+    let steps = Steps::new(job.acts, w);
     let mut from = 0;
     while from < job.count {
         let to = (from + near).min(job.count);
@@ -77,13 +68,13 @@ unsafe fn blocks<S: Dots, const BITS: u8, const SHORT: bool>(
             // SAFETY: passed on; rows below `count` exist.
             unsafe {
                 while m + 4 <= to {
-                    tile::<S, BITS, SHORT, 4>(job, w, [m, panel, column]);
+                    tile::<S, BITS, 4>(job, w, &steps, [m, panel, column]);
                     m += 4;
                 }
                 match to - m {
-                    3 => tile::<S, BITS, SHORT, 3>(job, w, [m, panel, column]),
-                    2 => tile::<S, BITS, SHORT, 2>(job, w, [m, panel, column]),
-                    1 => tile::<S, BITS, SHORT, 1>(job, w, [m, panel, column]),
+                    3 => tile::<S, BITS, 3>(job, w, &steps, [m, panel, column]),
+                    2 => tile::<S, BITS, 2>(job, w, &steps, [m, panel, column]),
+                    1 => tile::<S, BITS, 1>(job, w, &steps, [m, panel, column]),
                     _ => {}
                 }
             }
@@ -92,52 +83,69 @@ unsafe fn blocks<S: Dots, const BITS: u8, const SHORT: bool>(
     }
 }
 
+/// How a row is gone through: as many columns at a time as share one scale of `w` and one of `x`.
+struct Steps<'a> {
+    count: usize,
+    /// Eights of columns in a step: 2 or 4. Not a constant, so that the loop over them stays one: unrolled, its loads would all
+    /// be moved to the front and out of the registers.
+    eights: usize,
+    /// From a step to the weight's group, and to the scale of `x`.
+    group_shift: u32,
+    share_shift: u32,
+    /// Sums of the codes of `x`, `[M, count]`.
+    sums: &'a [i32],
+}
+
+impl<'a> Steps<'a> {
+    fn new(acts: &'a Acts, w: &Packed) -> Self {
+        let step = w.group.min(SPAN);
+        Self {
+            count: w.cols() / step,
+            eights: step / (2 * QUAD),
+            group_shift: w.shift() - step.trailing_zeros(),
+            share_shift: u32::from(step < SHARE),
+            sums: if step < SHARE { &acts.half_sums } else { &acts.sums },
+        }
+    }
+}
+
 /// `M` rows of x by one panel. `at` = [row of x, panel, output of the weight's first row].
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
-unsafe fn tile<S: Dots, const BITS: u8, const SHORT: bool, const M: usize>(
+unsafe fn tile<S: Dots, const BITS: u8, const M: usize>(
     job: &Job<'_>,
     w: &Packed,
+    steps: &Steps<'_>,
     [m, panel, column]: [usize; 3],
 ) {
-    let spans = w.cols() / SPAN;
+    let cols = w.cols();
     // SAFETY: the panel and the rows exist, all of whose columns are read.
     unsafe {
         let mut codes = w.panel(panel);
+        let mut x = job.acts.codes.as_ptr().add(m * cols);
         let mut y = [[S::splat(0.0); 2]; M];
-        for span in 0..spans {
+        for step in 0..steps.count {
             let mut sums = [[S::zero(); 2]; M];
-            let x = job.acts.codes.as_ptr().add(m * w.cols() + span * SPAN);
-            for half in 0..2 {
-                for eight in 0..2 {
-                    // eight columns of sixteen rows
-                    let mut ws = [[S::bytes(codes); 2]; 2];
+            for _ in 0..steps.eights {
+                // eight columns of sixteen rows
+                let mut ws = [[S::quad(x); 2]; 2];
+                for part in 0..S::PARTS {
+                    let at = codes.add(part * S::WIDTH * QUAD);
+                    ws[part] = match BITS {
+                        4 => S::nibbles(S::bytes(at)),
+                        _ => [S::bytes(at), S::bytes(at.add(LANES * QUAD))],
+                    };
+                }
+                codes = codes.add(if BITS == 4 { LANES * QUAD } else { 2 * LANES * QUAD });
+                for i in 0..M {
+                    let eight = [S::quad(x.add(i * cols)), S::quad(x.add(i * cols + QUAD))];
                     for part in 0..S::PARTS {
-                        let at = codes.add(part * S::WIDTH * QUAD);
-                        ws[part] = match BITS {
-                            4 => S::nibbles(S::bytes(at)),
-                            _ => [S::bytes(at), S::bytes(at.add(LANES * QUAD))],
-                        };
-                    }
-                    codes = codes.add(if BITS == 4 { LANES * QUAD } else { 2 * LANES * QUAD });
-                    for i in 0..M {
-                        let x = x.add(i * w.cols() + half * SUMMED + eight * 2 * QUAD);
-                        let x = [S::quad(x), S::quad(x.add(QUAD))];
-                        for part in 0..S::PARTS {
-                            sums[i][part] = S::dot::<BITS>(sums[i][part], ws[part], x);
-                        }
+                        sums[i][part] = S::dot::<BITS>(sums[i][part], ws[part], eight);
                     }
                 }
-                if SHORT {
-                    let place = Place { group: 2 * span + half, row: m, span, halves: half..half + 1 };
-                    fold::<S, BITS, M>(job.acts, w, (panel, &place), &sums, &mut y);
-                    sums = [[S::zero(); 2]; M];
-                }
+                x = x.add(2 * QUAD);
             }
-            if !SHORT {
-                let place = Place { group: span * SPAN >> w.shift(), row: m, span, halves: 0..2 };
-                fold::<S, BITS, M>(job.acts, w, (panel, &place), &sums, &mut y);
-            }
+            fold::<S, BITS, M>(job.acts, w, steps, [m, panel, step], &sums, &mut y);
         }
         for i in 0..M {
             put::<S>(job, w, [m + i, panel, column], y[i]);
@@ -145,58 +153,59 @@ unsafe fn tile<S: Dots, const BITS: u8, const SHORT: bool, const M: usize>(
     }
 }
 
-/// Where in the row a sum of integers belongs: the weight's group, the first row of x, and the sums of x that go with it.
-struct Place {
-    group: usize,
-    row: usize,
-    span: usize,
-    halves: Range<usize>,
-}
-
-/// Sums of integers onto the outputs.
+/// Sums of integers onto the outputs. `at` = [row of x, panel, step].
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
 unsafe fn fold<S: Dots, const BITS: u8, const M: usize>(
     acts: &Acts,
     w: &Packed,
-    (panel, place): (usize, &Place),
+    steps: &Steps<'_>,
+    [m, panel, step]: [usize; 3],
     sums: &[[S::Sums; 2]; M],
     y: &mut [[S::V; 2]; M],
 ) {
-    let spans = w.cols() / SPAN;
-    let at = (panel * w.groups() + place.group) * LANES;
+    let at = (panel * w.groups() + (step >> steps.group_shift)) * LANES;
+    let (share, shares) = (step >> steps.share_shift, w.cols() / SHARE);
     // SAFETY: all indices are below the sizes that `Packed` and `Acts` were made with.
     unsafe {
+        let scales = load::<S>(&w.scales, at);
         for i in 0..M {
-            let row = place.row + i;
-            let x_scale = *acts.scales.get_unchecked(row * spans + place.span);
-            let mut x_sum = 0;
-            for half in place.halves.clone() {
-                x_sum += *acts.sums.get_unchecked((row * spans + place.span) * 2 + half);
-            }
+            let x_scale = *acts.scales.get_unchecked((m + i) * shares + share);
+            let x_sum = *steps.sums.get_unchecked((m + i) * steps.count + step);
             let plus = (S::off::<BITS>() - w.zero) * x_sum;
             for part in 0..S::PARTS {
-                let lane = at + part * S::WIDTH;
-                let scale = S::mul(load::<S>(&w.scales, lane), S::splat(x_scale));
+                let scale = S::mul(scales[part], S::splat(x_scale));
                 y[i][part] = S::fma(S::total::<BITS>(sums[i][part], plus), scale, y[i][part]);
-                if let Some(biases) = &w.biases {
-                    let sum = S::splat(x_scale * x_sum as f32);
-                    y[i][part] = S::fma(load::<S>(biases, lane), sum, y[i][part]);
-                }
+            }
+        }
+        let Some(biases) = &w.biases else { return };
+        let biases = load::<S>(biases, at);
+        for i in 0..M {
+            let x_scale = *acts.scales.get_unchecked((m + i) * shares + share);
+            let x_sum = *steps.sums.get_unchecked((m + i) * steps.count + step);
+            for part in 0..S::PARTS {
+                y[i][part] = S::fma(biases[part], S::splat(x_scale * x_sum as f32), y[i][part]);
             }
         }
     }
 }
 
+/// Sixteen numbers.
 #[inline(always)]
-unsafe fn load<S: Simd>(numbers: &Numbers, at: usize) -> S::V {
-    // SAFETY: in bounds, says the caller.
-    unsafe {
-        match numbers {
-            Numbers::F32(n) => S::load(n.as_ptr().add(at)),
-            Numbers::F16(n) => S::load_f16(n.as_ptr().add(at)),
-        }
+unsafe fn load<S: Simd>(numbers: &Numbers, at: usize) -> [S::V; 2] {
+    // SAFETY: the set exists.
+    let mut all = unsafe { [S::splat(0.0); 2] };
+    for (part, v) in all.iter_mut().enumerate().take(S::PARTS) {
+        let at = at + part * S::WIDTH;
+        // SAFETY: in bounds, says the caller.
+        *v = unsafe {
+            match numbers {
+                Numbers::F32(n) => S::load(n.as_ptr().add(at)),
+                Numbers::F16(n) => S::load_f16(n.as_ptr().add(at)),
+            }
+        };
     }
+    all
 }
 
 /// Sixteen outputs of one row of x, or as many as the weight has.
