@@ -1,9 +1,10 @@
 //! What runs next, case by case; blocks of 4 throughout.
 
 use omlx_blocks::{GroupSize, Ledger, Reach, Salt, SeqId};
-use omlx_sched::{Arrival, Config, Finish, Outcome, Plan, Refused, Sampled, Sched};
+use omlx_sched::{Arrival, Config, Finish, Outcome, Plan, Priority, Refused, Sampled, Sched};
 
-const CONFIG: Config = Config { step_tokens: 16, rows: 4, chunk_tokens: 8, waiting: 4, context: 100 };
+const CONFIG: Config =
+    Config { step_tokens: 16, rows: 4, chunk_tokens: 8, waiting: 4, context: 100, head_start: 10, target: None };
 
 fn sched(config: Config, blocks: usize) -> Sched {
     windowed(config, &[(Reach::All, blocks)])
@@ -22,6 +23,7 @@ fn arrival(seq: u64, tokens: usize, limit: usize) -> Arrival {
         tokens: (0..tokens as u32).map(|p| seq as u32 * 1000 + p).collect(),
         limit,
         stop: vec![2],
+        priority: Priority::Interactive,
     }
 }
 
