@@ -70,13 +70,14 @@ impl Sched {
         own.fresh = false;
     }
 
-    /// Looks again for those who have started but computed nothing: meanwhile others may have sealed what they need.
+    /// Looks again for those who have started but computed nothing: meanwhile others may have sealed what they need, or
+    /// what they found may have turned out to be bad.
     pub(crate) fn look_again(&mut self) {
         let fresh: Vec<SeqId> = self.running.values().copied().filter(|seq| self.seqs[seq].fresh).collect();
         for seq in fresh {
             let own = &self.seqs[&seq];
             let hit = self.ledger.hit_along(&own.trail, &own.tokens);
-            if hit > own.computed {
+            if hit != own.computed {
                 self.close(seq);
                 self.open(seq, hit);
             }

@@ -60,6 +60,7 @@ impl Sched {
         if may_run {
             self.order.step();
         }
+        self.look_again();
         let most = self.most_rows();
         while self.running.len() > most
             && let Some(youngest) = self.youngest()
@@ -74,6 +75,8 @@ impl Sched {
         }
         self.catch_up(&mut draft);
         assert!(!may_run || !draft.plan.rows.is_empty(), "someone is here but nobody moves");
+        let in_order = self.running.last_key_value() < self.waiting.first_key_value() || self.waiting.is_empty();
+        assert!(in_order, "someone waits for a younger one");
         draft.plan
     }
 
@@ -87,7 +90,6 @@ impl Sched {
 
     /// The rest of the step for those who have more to read.
     fn catch_up(&mut self, draft: &mut Draft) {
-        self.look_again();
         let somebody_decodes = !draft.plan.rows.is_empty();
         let budget = if somebody_decodes { self.pace.chunk().min(draft.left) } else { draft.left };
         let planned = |seq: &SeqId| draft.plan.rows.iter().any(|row| row.seq == *seq);
