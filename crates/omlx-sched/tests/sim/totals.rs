@@ -29,7 +29,7 @@ const INTERESTING: &[&str] = &[
     "refused: never fits",
     "refused: too long",
     "refused while running",
-    "started without a row",
+    "runs without a row",
     "steps under soft pressure",
     "stops",
 ];

@@ -57,7 +57,7 @@ impl World {
             }
         }
         let started = after.saturating_sub(plan.rows.len());
-        self.totals.count("started without a row", started);
+        self.totals.count("runs without a row", started);
     }
 
     fn oldest(&self) -> Option<SeqId> {
