@@ -10,12 +10,12 @@ use crate::{GroupId, Ledger, SeqId};
 /// Why a sequence could not be cut back or branched; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncut {
-    /// The next token would see positions before `kept`, which this group has forgotten.
+    /// The next token would see positions before `from`, which this group has forgotten.
     Forgotten {
         /// The group whose window has moved on.
         group: GroupId,
         /// The first position its window still holds.
-        kept: usize,
+        from: usize,
     },
     /// The cut is inside a sealed block that others hold too; cut at a block's edge, or open a new sequence.
     Shared {
@@ -102,7 +102,7 @@ impl Ledger {
 fn keeps(holding: &Holding, group: GroupId, window: std::ops::Range<usize>, block: usize) -> Result<(), Uncut> {
     let gap = holding.table.gap();
     if gap.start.max(window.start) < gap.end.min(window.end) {
-        return Err(Uncut::Forgotten { group, kept: gap.end * block });
+        return Err(Uncut::Forgotten { group, from: gap.end * block });
     }
     Ok(())
 }

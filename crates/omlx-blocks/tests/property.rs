@@ -8,7 +8,11 @@
 //!
 //! Faults planted one at a time and seen to be caught: forgetting one block early (panics in `slot`), a window off by
 //! one in `first_visible`, a slot off by one, a hit that asks windows for nothing, `grow` that asks one group only, a
-//! shared block freed by its first holder, eviction that leaves the name, `fork` and `truncate` that ignore what was forgotten.
+//! shared block freed by its first holder, eviction that leaves the name, `fork` and `truncate` that ignore what was
+//! forgotten; forgetting kept blocks, a kept start rounded down to whole blocks, a hit that asks for the window only, a gap
+//! longer than the sequence after a cut; `discard` that leaves names, a disowned block that becomes findable when it is
+//! released or takes another's name along; adopting a known block; a trail that begins anew when it is followed; a fork that takes
+//! the open block along.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -234,9 +238,9 @@ impl World {
                 self.seqs.insert(new, Seq { computed: shared, ..own });
                 self.sees_its_past(new, shared);
             }
-            Err(Uncut::Forgotten { group, kept }) => {
+            Err(Uncut::Forgotten { group, from }) => {
                 let at = own.computed / BLOCK * BLOCK;
-                self.was_forgotten(seq, group, kept, at);
+                self.was_forgotten(seq, group, from, at);
             }
             Err(Uncut::Shared { .. }) => panic!("a fork reopens nothing"),
         }
@@ -258,7 +262,7 @@ impl World {
                 own.disowned.retain(|&block| block < len / BLOCK);
                 return;
             }
-            Err(Uncut::Forgotten { group, kept }) => self.was_forgotten(seq, group, kept, len),
+            Err(Uncut::Forgotten { group, from }) => self.was_forgotten(seq, group, from, len),
             Err(Uncut::Shared { .. }) => {
                 let prefix = &own.tokens[..edge];
                 let sharers = self.seqs.values().filter(|s| s.computed >= edge && s.tokens.starts_with(prefix));
@@ -269,16 +273,16 @@ impl World {
     }
 
     /// A refusal is right only if the token at `len` sees something that was forgotten, or has its own place there:
-    /// before `kept`, but not kept from the start.
-    fn was_forgotten(&self, seq: SeqId, group: GroupId, kept: usize, len: usize) {
+    /// before `from`, but not kept from the start.
+    fn was_forgotten(&self, seq: SeqId, group: GroupId, from: usize, len: usize) {
         let reach = self.reaches[group.index()];
         let start = match reach {
             Reach::Keep { first, .. } => first.div_ceil(BLOCK) * BLOCK,
             _ => 0,
         };
         let mut needs = sees(reach, len).into_iter().chain([len]);
-        assert!(needs.any(|p| p >= start && p < kept), "{reach:?} kept {kept} cut {len}");
-        assert_eq!(start + self.ledger.table(seq, group).forgotten() * BLOCK, kept);
+        assert!(needs.any(|p| p >= start && p < from), "{reach:?} from {from} cut {len}");
+        assert_eq!(start + self.ledger.table(seq, group).forgotten() * BLOCK, from);
     }
 
     fn discard(&mut self, seq: SeqId) {

@@ -17,6 +17,7 @@ use omlx_models::Model;
 use omlx_sched::{Outcome, Plan, Row, Sampled, Sched};
 
 use crate::live::Live;
+use crate::mailbox::refusal;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
 use crate::stats::Stats;
@@ -76,7 +77,7 @@ impl Engine {
             self.draw(&plan, &logits)?
         };
         for &(seq, _) in &drawn.failed {
-            self.sched.cancel(seq); // before settling: blocks with such numbers in them must not be found again
+            self.sched.discard(seq); // before settling: blocks with such numbers in them must not be found again
         }
         let outcomes = self.sched.settle(&plan, &drawn.sampled);
         // Before the events: who reads "done" finds the counts of after it.
@@ -127,6 +128,10 @@ impl Engine {
                 }
                 Outcome::Done { seq, why } => {
                     self.live.remove(&seq).expect("whoever ends is live").done(why);
+                }
+                Outcome::Refused { seq, why } => {
+                    let live = self.live.remove(&seq).expect("whoever is refused is live");
+                    live.reply.fail(Fault::Refused(refusal(why)));
                 }
             }
         }

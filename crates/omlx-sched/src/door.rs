@@ -98,24 +98,24 @@ impl Sched {
             if bad { self.ledger.discard(seq) } else { self.ledger.close(seq) }
         }
         self.waiting.remove(&own.rank);
-        self.held.remove(&seq);
+        self.aside.remove(&seq);
     }
 
     /// Takes a waiting sequence out of the queue while its prefix is being fetched from a slower place; others go on. Answers
     /// whether it is out: who runs or is unknown is not.
-    pub fn hold(&mut self, seq: SeqId) -> bool {
+    pub fn set_aside(&mut self, seq: SeqId) -> bool {
         let waits = self.seqs.get(&seq).is_some_and(|own| self.waiting.remove(&own.rank).is_some());
         if waits {
-            self.held.insert(seq);
+            self.aside.insert(seq);
             self.stuck = false;
         }
-        waits || self.held.contains(&seq)
+        waits || self.aside.contains(&seq)
     }
 
-    /// Puts a held sequence back, as if it had come now: nobody who started meanwhile has to give way. What was fetched
+    /// Puts a sequence that was set aside back, as if it had come now: nobody who started meanwhile has to give way. What was fetched
     /// has been [adopted](Self::adopt) before. Others are left as they are.
-    pub fn release(&mut self, seq: SeqId) {
-        if self.held.remove(&seq) {
+    pub fn take_back(&mut self, seq: SeqId) {
+        if self.aside.remove(&seq) {
             let rank = self.order.rank(self.seqs[&seq].priority);
             self.seq_mut(seq).rank = rank;
             self.queue(seq);

@@ -1,6 +1,6 @@
 //! The scheduler's state, and questions about it.
 //!
-//! Every sequence is in exactly one of three places: `running` holds blocks, `waiting` and `held` hold none. The first two are in
+//! Every sequence is in exactly one of three places: `running` holds blocks, `waiting` and `aside` hold none. The first two are in
 //! order of rank. Once a plan is made, whoever runs is older than everyone who waits, so the oldest of all never waits for
 //! anyone younger.
 
@@ -25,7 +25,7 @@ pub struct Sched {
     pub(crate) running: BTreeMap<Rank, SeqId>,
     pub(crate) waiting: BTreeMap<Rank, SeqId>,
     /// Their prefixes are being fetched.
-    pub(crate) held: BTreeSet<SeqId>,
+    pub(crate) aside: BTreeSet<SeqId>,
     /// The head of the queue did not fit, and nothing has happened since that could help it.
     pub(crate) stuck: bool,
 }
@@ -46,7 +46,7 @@ impl Sched {
             seqs: BTreeMap::new(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            held: BTreeSet::new(),
+            aside: BTreeSet::new(),
             stuck: false,
         }
     }
@@ -98,12 +98,12 @@ impl Sched {
         &self.seq(seq).trail
     }
 
-    /// Whether nobody runs, waits or is held.
+    /// Whether nobody runs, waits or is set aside.
     pub fn is_idle(&self) -> bool {
         self.seqs.is_empty()
     }
 
-    /// Whether the next plan has rows. Where nobody may run although somebody is here, all are held.
+    /// Whether the next plan has rows. Where nobody may run although somebody is here, all are set aside.
     pub fn may_run(&self) -> bool {
         !self.running.is_empty() || !self.waiting.is_empty()
     }
@@ -113,9 +113,9 @@ impl Sched {
         self.running.len()
     }
 
-    /// How many sequences hold none: new ones, parked ones and held ones.
+    /// How many sequences hold none: new ones, parked ones and those set aside.
     pub fn waiting(&self) -> usize {
-        self.waiting.len() + self.held.len()
+        self.waiting.len() + self.aside.len()
     }
 
     /// Panics with the broken invariant, if there is one.
@@ -126,7 +126,7 @@ impl Sched {
                 assert_eq!(self.seq(*seq).rank, *rank, "{seq:?} is {name} in another's place");
             }
         }
-        let lists = self.running.values().chain(self.waiting.values()).chain(&self.held);
+        let lists = self.running.values().chain(self.waiting.values()).chain(&self.aside);
         let mut ids: Vec<SeqId> = lists.copied().collect();
         ids.sort_unstable();
         assert!(ids.iter().eq(self.seqs.keys()), "each in exactly one place");

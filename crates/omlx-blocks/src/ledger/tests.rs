@@ -189,7 +189,7 @@ fn truncate_is_exact_or_refused() {
     compute(&mut ledger, A, &tokens(20), 1);
     let before = (live(&ledger, A, 0), live(&ledger, A, 1));
     let group = GroupId(1);
-    assert_eq!(ledger.truncate(A, 16), Err(Uncut::Forgotten { group, kept: 12 }));
+    assert_eq!(ledger.truncate(A, 16), Err(Uncut::Forgotten { group, from: 12 }));
     assert_eq!(before, (live(&ledger, A, 0), live(&ledger, A, 1)), "unharmed");
     assert_eq!(ledger.truncate(A, 18), Ok(()));
     ledger.check();
@@ -266,7 +266,7 @@ fn a_refused_cut_leaves_the_source_unharmed() {
         compute(&mut ledger, A, &tokens(100), 7);
         let group = GroupId(reaches.iter().position(|&r| r != ALL).unwrap() as u32);
         let before = format!("{ledger:?}");
-        assert!(matches!(ledger.truncate(A, 40), Err(Uncut::Forgotten { group: g, kept: 92.. }) if g == group));
+        assert!(matches!(ledger.truncate(A, 40), Err(Uncut::Forgotten { group: g, from: 92.. }) if g == group));
         assert_eq!(format!("{ledger:?}"), before);
         ledger.grow(A, 104).unwrap();
         ledger.seal(A, &tokens(104), 104);
@@ -319,7 +319,7 @@ fn fork_shares_up_to_the_sealed_boundary() {
     ledger.grow(B, 11).unwrap();
     ledger.seal(B, &tokens(11), 11);
     ledger.check();
-    assert_eq!(ledger.fork(B, SeqId(3)), Err(Uncut::Forgotten { group: GroupId(1), kept: 4 }));
+    assert_eq!(ledger.fork(B, SeqId(3)), Err(Uncut::Forgotten { group: GroupId(1), from: 4 }));
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn converges_from_both_sides() {
         check(Machine { step: 10_000, token: 100 }, start, 14);
         check(Machine { step: 25_000, token: 400 }, start, 24);
         check(Machine { step: 40_000, token: 90 }, start, 60);
+        check(Machine { step: 45_000, token: 100 }, start, 160);
         // too slow for anything, and too quick to matter
         check(Machine { step: 60_000, token: 100 }, start, 60);
         check(Machine { step: 100, token: 1 }, start, 12);

@@ -1,4 +1,4 @@
-//! Cancelled, discarded, failed; held and forked.
+//! Cancelled, discarded, failed; set aside and forked.
 
 use omlx_blocks::{GroupId, Reach, SeqId};
 use omlx_sched::{Arrival, Branch, Config, Finish, Plan, Priority, Refused, Sched};
@@ -14,7 +14,7 @@ fn cancel_anywhere_frees_everything() {
     sched.arrive(arrival(2, 10, 5)).unwrap();
     sched.arrive(arrival(3, 10, 5)).unwrap();
     step(&mut sched);
-    assert!(sched.hold(SeqId(3)));
+    assert!(sched.set_aside(SeqId(3)));
     assert_eq!((sched.running(), sched.waiting()), (1, 2));
     for seq in [2, 2, 3, 3, 1, 1, 99] {
         sched.cancel(SeqId(seq));
@@ -83,27 +83,27 @@ fn a_failed_step_ends_whom_it_held() {
     assert_eq!(finish(&mut sched), [(3, Finish::Length)]);
 }
 
-/// Held, it blocks nobody and takes no turn; released, it stands where it would if it had come now.
+/// Set aside, it blocks nobody and takes no turn; taken back, it stands where it would if it had come now.
 #[test]
-fn a_held_sequence_blocks_nobody() {
+fn who_is_set_aside_blocks_nobody() {
     let mut sched = sched(Config { rows: 1, ..CONFIG }, 40);
     sched.arrive(arrival(1, 9, 1)).unwrap();
-    assert!(sched.hold(SeqId(1)));
+    assert!(sched.set_aside(SeqId(1)));
     assert!(!sched.may_run() && !sched.is_idle());
     assert_eq!(sched.plan(), Plan::default());
     sched.arrive(arrival(2, 4, 2)).unwrap();
     check(&mut sched, &[&[(2, 0, 4)]]);
-    assert!(!sched.hold(SeqId(2)), "it runs");
+    assert!(!sched.set_aside(SeqId(2)), "it runs");
     let trail = sched.trail(SeqId(1)).clone();
     for i in (0..2).rev() {
         let tokens: Vec<u32> = sched.tokens(SeqId(1))[i * 4..i * 4 + 4].to_vec();
         assert!(sched.adopt(G, trail.keys(G)[i], &tokens).is_some());
     }
-    sched.release(SeqId(1));
+    sched.take_back(SeqId(1));
     check(&mut sched, &[&[(2, 4, 1)], &[(1, 8, 1)]]);
     assert!(sched.is_idle());
-    assert!(!sched.hold(SeqId(1)), "it has ended");
-    sched.release(SeqId(1));
+    assert!(!sched.set_aside(SeqId(1)), "it has ended");
+    sched.take_back(SeqId(1));
 }
 
 /// Four answers to one prompt: it is read once.

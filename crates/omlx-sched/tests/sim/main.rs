@@ -47,7 +47,15 @@ fn given(name: &str) -> Option<u64> {
 }
 
 /// Faults planted one at a time and seen to be caught here:
-/// FAULTS
+/// - a discarded sequence's blocks stay findable, or one who started on them keeps them: a bad block is given away;
+/// - a failed step seals what it computed: an entry is not the reader's own;
+/// - ranks ignore the step (batch work never ages), or one that is taken back keeps its old rank: the oldest stands still;
+/// - nobody overtakes; parking takes the oldest, leaves the row planned, or keeps `computed`;
+/// - soft pressure adds a row; hard pressure takes newcomers; the target is not kept beside a decoding row;
+/// - short prompts may take the whole step: the oldest stands still;
+/// - a fork keeps its parent's whole trail; a cancelled one stays set aside; a stop token is told twice;
+/// - `seal` forgets one block early or a kept one; `slot` off by one; `hit` leaves no token to compute; a shared block is freed
+///   by its first holder; eviction leaves the name behind.
 #[test]
 fn many_steps() {
     let steps = given("STEPS").map_or(STEPS, |steps| steps as usize);

@@ -19,7 +19,7 @@ pub(crate) struct Ticket {
     /// The step by which it must have ended.
     pub(crate) deadline: usize,
     /// The round in which its prefix is here; it is out of the queue until then.
-    pub(crate) held_until: Option<usize>,
+    pub(crate) aside_until: Option<usize>,
 }
 
 impl Ticket {
@@ -34,7 +34,7 @@ impl Ticket {
             rank: (0, 0),
             computed: None,
             deadline: 0,
-            held_until: None,
+            aside_until: None,
         };
         tokens.iter().for_each(|&token| ticket.push(token));
         ticket

@@ -61,7 +61,7 @@ impl World {
     }
 
     fn oldest(&self) -> Option<SeqId> {
-        let queue = self.tickets.iter().filter(|(_, ticket)| ticket.held_until.is_none());
+        let queue = self.tickets.iter().filter(|(_, ticket)| ticket.aside_until.is_none());
         queue.min_by_key(|(_, ticket)| ticket.rank).map(|(&seq, _)| seq)
     }
 
@@ -69,7 +69,7 @@ impl World {
     pub(crate) fn rows_are_in_turn(&mut self, plan: &Plan) {
         for row in &plan.rows {
             let ticket = &self.tickets[&row.seq];
-            assert_eq!(ticket.held_until, None, "{row:?} is held");
+            assert_eq!(ticket.aside_until, None, "{row:?} is set aside");
             let (end, all) = (row.start + row.len, ticket.tokens.len());
             assert!(row.len >= 1 && row.len <= self.config.chunk_tokens && end <= all);
             assert_eq!(row.logits, usize::from(end == all));
@@ -156,7 +156,7 @@ impl World {
 
     pub(crate) fn nobody_is_late(&self) {
         for (seq, ticket) in &self.tickets {
-            assert!(ticket.held_until.is_some() || self.totals.steps < ticket.deadline, "{seq:?} starves");
+            assert!(ticket.aside_until.is_some() || self.totals.steps < ticket.deadline, "{seq:?} starves");
             assert_eq!(self.sched.tokens(*seq), ticket.tokens);
         }
     }

@@ -119,7 +119,7 @@ impl World {
         let plan = self.sched.plan();
         self.sched.check();
         if plan.rows.is_empty() {
-            assert!(self.tickets.values().all(|ticket| ticket.held_until.is_some()), "an empty plan");
+            assert!(self.tickets.values().all(|ticket| ticket.aside_until.is_some()), "an empty plan");
         } else {
             self.totals.steps += 1;
             self.plan_is_fair(&plan, before);
@@ -222,10 +222,10 @@ impl World {
                 self.tickets.insert(seq, Ticket::new(&tokens, limit, stop, priority));
                 self.takes_its_place(seq);
                 if self.dice.one_in(self.odds.hold) {
-                    assert!(self.sched.hold(seq) && self.sched.hold(seq));
+                    assert!(self.sched.set_aside(seq) && self.sched.set_aside(seq));
                     let until = self.round + self.dice.roll(0, 30);
-                    self.tickets.get_mut(&seq).expect("just come").held_until = Some(until);
-                    self.totals.count("held", 1);
+                    self.tickets.get_mut(&seq).expect("just come").aside_until = Some(until);
+                    self.totals.count("set aside", 1);
                 }
                 return;
             }
@@ -239,9 +239,9 @@ impl World {
         let mut ticket = self.tickets.remove(&seq).expect("here");
         let head_start = if ticket.priority == Priority::Batch { self.config.head_start } else { 0 };
         ticket.rank = (self.totals.steps + head_start, self.numbers);
-        ticket.held_until = None;
+        ticket.aside_until = None;
         // The oldest moves in every step; so all before it, then it, take at most this long.
-        let queue = || self.tickets.values().filter(|ticket| ticket.held_until.is_none());
+        let queue = || self.tickets.values().filter(|ticket| ticket.aside_until.is_none());
         let ahead: usize = queue().filter(|other| other.rank < ticket.rank).map(Ticket::work).sum();
         // Who is overtaken may be parked and begin again, the oldest too.
         let oldest = queue().min_by_key(|ticket| ticket.rank).map_or(0, Ticket::work);
@@ -260,17 +260,17 @@ impl World {
             self.sched.cancel(seq);
             if let Some(ticket) = self.tickets.remove(&seq) {
                 self.totals.count("cancelled", 1);
-                self.totals.count("cancelled while held", usize::from(ticket.held_until.is_some()));
+                self.totals.count("cancelled while set aside", usize::from(ticket.aside_until.is_some()));
             }
-            assert!(!self.sched.hold(seq), "{seq:?} is held after its end");
-            self.sched.release(seq);
+            assert!(!self.sched.set_aside(seq), "{seq:?} is set aside after its end");
+            self.sched.take_back(seq);
             self.sched.check();
         }
     }
 
     /// Slow prefixes that have come: none, some or all of their blocks, in some or all groups.
     fn fetches(&mut self) {
-        let due = |ticket: &Ticket| ticket.held_until.is_some_and(|until| until <= self.round);
+        let due = |ticket: &Ticket| ticket.aside_until.is_some_and(|until| until <= self.round);
         let due: Vec<SeqId> = self.tickets.iter().filter(|(_, ticket)| due(ticket)).map(|(&seq, _)| seq).collect();
         for seq in due {
             let trail = self.sched.trail(seq).clone();
@@ -289,8 +289,8 @@ impl World {
                     }
                 }
             }
-            self.sched.release(seq);
-            self.sched.release(seq);
+            self.sched.take_back(seq);
+            self.sched.take_back(seq);
             self.takes_its_place(seq);
             self.sched.check();
         }
@@ -315,7 +315,7 @@ impl World {
                 panic!("{outcome:?} under pressure");
             };
             let ticket = self.tickets.remove(seq).expect("it ran");
-            assert_eq!(ticket.held_until, None);
+            assert_eq!(ticket.aside_until, None);
             self.totals.count("refused while running", 1);
         }
         outcomes
