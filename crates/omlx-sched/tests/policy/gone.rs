@@ -27,7 +27,7 @@ fn cancel_anywhere_frees_everything() {
 /// A long prompt in chunks, then its end in its third step: what the same prompt finds afterwards.
 fn found_after(end: impl FnOnce(&mut Sched, SeqId)) -> usize {
     let mut sched = windowed(CONFIG, &[(Reach::All, 40), (Reach::Last(6), 40)]);
-    sched.arrive(arrival(1, 30, 5)).unwrap();
+    sched.arrive(arrival(1, 30, 5)).expect("it fits");
     step(&mut sched);
     step(&mut sched);
     let plan = sched.plan();
@@ -35,7 +35,7 @@ fn found_after(end: impl FnOnce(&mut Sched, SeqId)) -> usize {
     assert!(settle_any(&mut sched, &plan).is_empty());
     sched.check();
     assert_eq!(sched.ledger().free_blocks(G), 40);
-    sched.arrive(Arrival { seq: SeqId(2), ..arrival(1, 30, 1) }).unwrap();
+    sched.arrive(Arrival { seq: SeqId(2), ..arrival(1, 30, 1) }).expect("it fits");
     sched.plan();
     sched.cached(SeqId(2))
 }

@@ -12,7 +12,7 @@ fn hard(rows: usize) -> Pressure {
 /// Three that run and one that waits.
 fn three() -> Sched {
     let mut sched = sched(CONFIG, 40);
-    (1..=3).for_each(|seq| sched.arrive(arrival(seq, 4, 3 + seq as usize)).unwrap());
+    (1..=3).for_each(|seq| sched.arrive(arrival(seq, 4, 3 + seq as usize)).expect("it fits"));
     step(&mut sched);
     sched
 }
