@@ -77,9 +77,9 @@ fn a_failed_step_ends_whom_it_held() {
     assert_eq!(sched.fail(&plan), [SeqId(2)]);
     sched.check();
     assert_eq!((sched.running(), sched.waiting(), sched.ledger().free_blocks(G)), (0, 1, 40));
-    sched.arrive(Arrival { seq: SeqId(4), ..arrival(1, 12, 1) }).unwrap();
+    sched.arrive(Arrival { seq: SeqId(4), ..arrival(2, 13, 1) }).unwrap();
     let (plan, _) = step(&mut sched);
-    assert_eq!(plan.rows[1].start, 8, "only what the step before has sealed");
+    assert_eq!((plan.rows[1].seq, plan.rows[1].start), (SeqId(4), 8), "only what the step before has sealed");
     assert_eq!(finish(&mut sched), [(3, Finish::Length)]);
 }
 
