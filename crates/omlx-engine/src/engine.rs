@@ -76,8 +76,12 @@ impl Engine {
             let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
             self.draw(&plan, &logits)?
         };
-        for &(seq, _) in &drawn.failed {
-            self.sched.discard(seq); // before settling: blocks with such numbers in them must not be found again
+        for (seq, unsound) in &drawn.failed {
+            // before settling: blocks with such numbers in them must not be found again
+            match unsound {
+                Unsound::NotANumber { .. } => self.sched.discard(*seq),
+                Unsound::NothingLeft => self.sched.cancel(*seq), // its own rules are to blame, not the cache
+            }
         }
         let outcomes = self.sched.settle(&plan, &drawn.sampled);
         // Before the events: who reads "done" finds the counts of after it.
