@@ -8,6 +8,7 @@ mod demo;
 mod dist;
 mod models;
 mod shell;
+mod sim;
 mod test;
 mod tidy;
 
@@ -33,6 +34,11 @@ Models
       --list            print the table and what is here
       --dir DIR         where to put them
       --gguf-only       do not make a Hugging Face folder of each
+
+Scheduler
+  sim               Run the scheduler's simulation: clients, failures and tiny pools, every invariant after each step.
+      --steps N         at least so many steps, 2000000 unless given
+      --seed S          the first seed, 0 unless given; a failure names its seed
 
 Speed
   bench [FILE...]   Tokens per second through the whole engine; every GGUF file in the models folder unless named.
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "models" => models::run(rest),
+        "sim" => sim::run(rest),
         "tidy" => tidy::run(rest),
         "dist" => dist::run(rest),
         "help" | "--help" | "-h" => help(),

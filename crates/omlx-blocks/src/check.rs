@@ -17,7 +17,7 @@ impl Ledger {
                 let label = format!("{seq:?} group {g}");
                 assert_eq!(holding.table.end(), first.table.end(), "{label}: same tokens");
                 assert_eq!(holding.keys.len(), first.keys.len(), "{label}: same seals");
-                check_holding(&label, holding, group);
+                check_holding(&label, holding, group, self.block);
             }
         }
         for (g, group) in self.groups.iter().enumerate() {
@@ -28,9 +28,10 @@ impl Ledger {
 }
 
 /// Sealed blocks carry their name, open ones have none, and only sealed ones are forgotten.
-fn check_holding(label: &str, holding: &Holding, group: &Group) {
+fn check_holding(label: &str, holding: &Holding, group: &Group, block: usize) {
     let (table, keys) = (&holding.table, &holding.keys);
-    assert!(table.forgotten() <= keys.len(), "{label}: forgot an open block");
+    assert!(table.forgotten() == 0 || table.gap().end <= keys.len(), "{label}: forgot an open block");
+    assert_eq!(table.kept(), group.reach.kept_blocks(block), "{label}: keeps others than its reach says");
     assert!(keys.len() <= table.end(), "{label}: sealed more than it holds");
     let mut parent = group.root;
     for (i, key) in keys.iter().enumerate() {
@@ -45,9 +46,9 @@ fn check_holding(label: &str, holding: &Holding, group: &Group) {
         parent = *key;
     }
     for i in keys.len()..table.end() {
-        let block = &group.pool.blocks[holding.block(i).index()];
-        assert!(block.name.is_none(), "{label}: open block {i} has a name");
-        assert_eq!(block.holders, 1, "{label}: open block {i} is shared");
+        let open = &group.pool.blocks[holding.block(i).index()];
+        assert!(open.name.is_none(), "{label}: open block {i} has a name");
+        assert_eq!(open.holders, 1, "{label}: open block {i} is shared");
     }
     if group.reach == crate::Reach::All {
         assert_eq!(table.forgotten(), 0, "{label}: forgot within reach");
@@ -85,12 +86,14 @@ fn check_pool(g: usize, group: &Group, holders: &BTreeMap<BlockId, u32>, block: 
         assert_eq!(state.rank.is_some(), idle, "{label}: rank without a place");
         let states = usize::from(counted > 0) + usize::from(idle) + free[i];
         assert_eq!(states, 1, "{label}: held {counted}, idle {idle}, free {}", free[i]);
+        let findable = state.name.as_ref().is_some_and(|name| name.findable);
         if let Some(name) = &state.name {
-            named += 1;
-            assert_eq!(pool.names.get(&name.key), Some(&id), "{label}: name leads elsewhere");
+            let leads_here = pool.names.get(&name.key) == Some(&id);
+            assert_eq!(leads_here, findable, "{label}: name leads elsewhere");
             assert_eq!(name.tokens.len(), block, "{label}: sealed before it was full");
+            named += usize::from(findable);
         }
-        assert!(idle <= state.name.is_some(), "{label}: idle but not findable");
+        assert!(idle <= findable, "{label}: idle but not findable");
         assert!(free[i] == 0 || state.name.is_none(), "{label}: free but findable");
     }
     assert_eq!(pool.names.len(), named, "group {g}: names of no block");

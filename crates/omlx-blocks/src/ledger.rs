@@ -1,4 +1,4 @@
-//! All groups together: open, grow, seal, forget, close.
+//! All groups together: grow, seal, forget, close.
 //!
 //! Sealed blocks never change and are shared by count; the open block at the end of a sequence is private. So nothing is
 //! ever copied on write. Every group of a sequence covers the same tokens; groups differ only in how much of the front
@@ -56,7 +56,8 @@ impl Ledger {
         let salt = salt.with("block", &(block as u64).to_le_bytes());
         let group = |(i, size): (usize, &GroupSize)| {
             assert!(size.blocks > 0, "group {i} has no blocks");
-            assert!(size.reach != Reach::Last(0), "group {i} sees nothing");
+            let blind = matches!(size.reach, Reach::Last(0) | Reach::Keep { last: 0, .. });
+            assert!(!blind, "group {i} sees nothing");
             assert!(size.blocks.saturating_mul(block) <= u32::MAX as usize, "group {i} has more slots than u32 counts");
             Group {
                 reach: size.reach,
@@ -65,76 +66,6 @@ impl Ledger {
             }
         };
         Self { block, groups: groups.iter().enumerate().map(group).collect(), seqs: BTreeMap::new() }
-    }
-
-    /// Longest usable prefix in tokens: whole blocks, and at least one token is left to compute.
-    ///
-    /// A prefix of length `L` counts if every [`Reach::All`] group has all its blocks and every [`Reach::Last`] group
-    /// has the blocks covering what the token at position `L` sees before itself.
-    pub fn hit(&self, tokens: &[u32]) -> usize {
-        let most = tokens.len().saturating_sub(1) / self.block;
-        let found: Vec<Vec<usize>> =
-            self.groups.iter().map(|group| self.runs(group, &tokens[..most * self.block])).collect();
-        let usable = |blocks: &usize| {
-            self.groups.iter().zip(&found).all(|(group, runs)| {
-                let needed = blocks - self.first_needed(group.reach, blocks * self.block);
-                runs.get(*blocks).is_some_and(|&run| run >= needed)
-            })
-        };
-        (0..=most).rev().find(usable).unwrap_or(0) * self.block
-    }
-
-    /// `runs[n]`: how many findable blocks in a row end just before block `n`. Shorter if no longer prefix can count.
-    fn runs(&self, group: &Group, tokens: &[u32]) -> Vec<usize> {
-        let mut runs = vec![0];
-        let mut key = group.root;
-        let mut run = 0;
-        for block in tokens.chunks_exact(self.block) {
-            key = key.child(block);
-            run = match group.pool.find(&key, block) {
-                Some(_) => run + 1,
-                None if group.reach == Reach::All => break,
-                None => 0,
-            };
-            runs.push(run);
-        }
-        runs
-    }
-
-    /// The first block that the token at position `len` needs.
-    pub(crate) fn first_needed(&self, reach: Reach, len: usize) -> usize {
-        reach.first_visible(len) / self.block
-    }
-
-    /// Starts a sequence whose first `hit` tokens are known; `hit` is what [`hit`](Self::hit) has just answered, or less
-    /// in whole blocks where it still counts.
-    ///
-    /// # Panics
-    /// If the sequence is open already, or the prefix does not count.
-    pub fn open(&mut self, seq: SeqId, tokens: &[u32], hit: usize) {
-        assert!(!self.seqs.contains_key(&seq), "{seq:?} is open already");
-        assert!(hit.is_multiple_of(self.block), "a hit is whole blocks");
-        let block = self.block;
-        let mut holdings = Vec::with_capacity(self.groups.len());
-        for g in 0..self.groups.len() {
-            let first = self.first_needed(self.groups[g].reach, hit);
-            let group = &mut self.groups[g];
-            let mut table = BlockTable::starting_at(first);
-            let mut keys = Vec::with_capacity(hit / block);
-            let mut key = group.root;
-            for (i, run) in tokens[..hit].chunks_exact(block).enumerate() {
-                key = key.child(run);
-                keys.push(key);
-                if i >= first {
-                    let found = group.pool.find(&key, run);
-                    let id = found.unwrap_or_else(|| panic!("group {g} lacks block {i} of a hit"));
-                    group.pool.reuse(id);
-                    table.push(id);
-                }
-            }
-            holdings.push(Holding { table, keys });
-        }
-        self.seqs.insert(seq, holdings);
     }
 
     /// Room for `len` tokens in every group, or nothing changes.
@@ -169,7 +100,7 @@ impl Ledger {
                 holding.keys.push(key);
             }
             let needed = group.reach.first_visible(computed) / block;
-            while holding.table.forgotten() < needed
+            while holding.table.gap().end < needed
                 && let Some(id) = holding.table.forget()
             {
                 group.pool.release(id, Leave::Behind);
@@ -183,7 +114,7 @@ impl Ledger {
         let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
         for (mut holding, group) in holdings.into_iter().zip(&mut self.groups) {
             // Last block first: it is the first to be evicted.
-            while let Some(id) = holding.table.pop() {
+            while let Some(id) = holding.table.pop_beyond(0) {
                 group.pool.release(id, Leave::Closed);
             }
         }
@@ -269,11 +200,13 @@ impl Holding {
 }
 
 fn group_salt(salt: &Salt, index: usize, reach: Reach) -> Salt {
-    let window = match reach {
-        Reach::All => 0,
-        Reach::Last(w) => w as u64,
+    let (window, kept) = match reach {
+        Reach::All => (0, 0),
+        Reach::Last(w) => (w as u64, 0),
+        Reach::Keep { first, last } => (last as u64, first as u64),
     };
-    salt.with("group", &(index as u64).to_le_bytes()).with("window", &window.to_le_bytes())
+    let salt = salt.with("group", &(index as u64).to_le_bytes()).with("window", &window.to_le_bytes());
+    salt.with("kept", &kept.to_le_bytes())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+mod hit;
 mod id;
 mod key;
 mod ledger;
@@ -13,6 +14,7 @@ mod reach;
 mod revise;
 mod table;
 
+pub use hit::Trail;
 pub use id::{BlockId, GroupId, SeqId, Slot};
 pub use key::{BlockKey, Salt};
 pub use ledger::{Full, GroupSize, Ledger};

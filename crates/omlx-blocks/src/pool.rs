@@ -30,6 +30,8 @@ pub(crate) struct Rank {
 pub(crate) struct Name {
     pub(crate) key: BlockKey,
     pub(crate) tokens: Box<[u32]>,
+    /// Whether it leads here. Once disowned it does not: only those who hold the block already go on reading it.
+    pub(crate) findable: bool,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +116,7 @@ impl Pool {
         }
         let block = &mut self.blocks[id.index()];
         assert!(block.holders == 1 && block.name.is_none());
-        block.name = Some(Name { key, tokens: tokens.into() });
+        block.name = Some(Name { key, tokens: tokens.into(), findable: true });
         self.names.insert(key, id);
         id
     }
@@ -125,7 +127,34 @@ impl Pool {
         self.unname(id);
     }
 
-    /// One holder less. A named block without holders stays findable.
+    /// Puts a block under this name without any holder, ready to be found; `None` if it is known already or every block is held.
+    pub(crate) fn adopt(&mut self, key: BlockKey, tokens: &[u32]) -> Option<BlockId> {
+        if self.names.contains_key(&key) {
+            return None;
+        }
+        let id = self.take()?;
+        self.publish(id, key, tokens);
+        self.release(id, Leave::Closed);
+        Some(id)
+    }
+
+    /// Makes the block of this name, if there is one, impossible to find. Those who hold it keep it; idle, it is free.
+    pub(crate) fn disown(&mut self, key: &BlockKey) {
+        let Some(id) = self.names.remove(key) else {
+            return;
+        };
+        let block = &mut self.blocks[id.index()];
+        if let Some(name) = &mut block.name {
+            name.findable = false;
+        }
+        if let Some(rank) = block.rank.take() {
+            self.idle.remove(&rank);
+            self.unname(id);
+            self.free.push(id);
+        }
+    }
+
+    /// One holder less. A named block without holders stays findable, if it was not disowned.
     pub(crate) fn release(&mut self, id: BlockId, leave: Leave) {
         let block = &mut self.blocks[id.index()];
         assert!(block.holders > 0, "{id:?} has no holder");
@@ -133,7 +162,8 @@ impl Pool {
         if block.holders > 0 {
             return;
         }
-        if block.name.is_none() {
+        if !block.name.as_ref().is_some_and(|name| name.findable) {
+            self.unname(id);
             self.free.push(id);
             return;
         }
@@ -155,7 +185,9 @@ impl Pool {
     fn unname(&mut self, id: BlockId) {
         let block = &mut self.blocks[id.index()];
         block.proven = false;
-        if let Some(name) = block.name.take() {
+        if let Some(name) = block.name.take()
+            && name.findable
+        {
             self.names.remove(&name.key);
         }
     }

@@ -9,77 +9,63 @@ pub enum Reach {
     All,
     /// Itself and the `w - 1` tokens before it; `w` is at least 1.
     Last(usize),
+    /// Itself and the `last - 1` tokens before it, and the `first` tokens that the sequence begins with: those soak up
+    /// attention that has nowhere else to go. `last` is at least 1.
+    Keep {
+        /// Tokens at the start that are never forgotten.
+        first: usize,
+        /// Tokens at the end, the one that looks counted.
+        last: usize,
+    },
 }
 
 impl Reach {
-    /// The first position that the token at `pos` sees; the last one is `pos` itself.
+    /// Where the window of the token at `pos` begins: it sees from here to `pos` itself, and the [`kept`](Self::kept) ones.
     pub fn first_visible(&self, pos: usize) -> usize {
         match *self {
             Self::All => 0,
-            Self::Last(w) => (pos + 1).saturating_sub(w),
+            Self::Last(w) | Self::Keep { last: w, .. } => (pos + 1).saturating_sub(w),
+        }
+    }
+
+    /// How many tokens at the very start the token at `pos` sees besides its window: never counted twice, so 0 while
+    /// the window itself begins at 0.
+    pub fn kept(&self, pos: usize) -> usize {
+        match *self {
+            Self::All | Self::Last(_) => 0,
+            Self::Keep { first, .. } => first.min(self.first_visible(pos)),
+        }
+    }
+
+    /// Whether the token at `pos` sees the one at `at`.
+    pub fn sees(&self, pos: usize, at: usize) -> bool {
+        at <= pos && (at >= self.first_visible(pos) || at < self.kept(pos))
+    }
+
+    /// Blocks at the start of a table that are never forgotten.
+    pub fn kept_blocks(&self, block: usize) -> usize {
+        match *self {
+            Self::All | Self::Last(_) => 0,
+            Self::Keep { first, .. } => first.div_ceil(block),
         }
     }
 
     /// The most blocks one table holds at once while its sequence grows to `len` tokens, at most `step` tokens a step.
     ///
     /// During a step a window holds what the step's first token sees and the step itself: `w - 1 + step` tokens, which
-    /// may begin anywhere in a block.
+    /// may begin anywhere in a block. Kept blocks come on top.
     pub fn peak_blocks(&self, len: usize, step: usize, block: usize) -> usize {
         let whole = len.div_ceil(block);
         match *self {
             Self::All => whole,
-            Self::Last(w) => {
+            Self::Last(w) | Self::Keep { last: w, .. } => {
                 let span = (w - 1).saturating_add(step.max(1));
-                whole.min((span - 1).div_ceil(block) + 1)
+                let window = (span - 1).div_ceil(block) + 1;
+                whole.min(window.saturating_add(self.kept_blocks(block)))
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Reach;
-
-    fn check(reach: Reach, pos: usize, first: usize) {
-        assert_eq!(reach.first_visible(pos), first, "{reach:?} at {pos}");
-    }
-
-    #[test]
-    fn all_sees_everything() {
-        check(Reach::All, 0, 0);
-        check(Reach::All, 4000, 0);
-    }
-
-    #[test]
-    fn last_sees_itself_and_w_minus_one() {
-        check(Reach::Last(1), 0, 0);
-        check(Reach::Last(1), 7, 7);
-        check(Reach::Last(4), 2, 0);
-        check(Reach::Last(4), 3, 0);
-        check(Reach::Last(4), 4, 1);
-        check(Reach::Last(32), 100, 69);
-    }
-
-    /// Caught: `span / block + 1` in place of `(span - 1).div_ceil(block) + 1`.
-    #[test]
-    fn peak_is_the_worst_of_all_starts() {
-        for block in 1..6 {
-            for w in 1..12 {
-                for step in 1..9 {
-                    let reach = Reach::Last(w);
-                    let worst = (0..200_usize)
-                        .map(|start| (start + step).div_ceil(block) - reach.first_visible(start) / block)
-                        .max();
-                    assert_eq!(
-                        Some(reach.peak_blocks(200 + step, step, block)),
-                        worst,
-                        "block {block} w {w} step {step}"
-                    );
-                }
-            }
-        }
-        assert_eq!(Reach::All.peak_blocks(9, 1, 4), 3);
-        assert_eq!(Reach::Last(100).peak_blocks(9, 4, 4), 3);
-        assert_eq!(Reach::Last(3).peak_blocks(0, 1, 4), 0);
-    }
-}
+mod tests;

@@ -4,9 +4,15 @@
 //! twice or a hit on other tokens reads back wrong. After every move `check()` runs and each open sequence must see
 //! exactly its own past.
 //!
+//! Windows are of 1 to 12 tokens, so also of less than a block and of up to three, with and without a kept start.
+//!
 //! Faults planted one at a time and seen to be caught: forgetting one block early (panics in `slot`), a window off by
 //! one in `first_visible`, a slot off by one, a hit that asks windows for nothing, `grow` that asks one group only, a
-//! shared block freed by its first holder, eviction that leaves the name, `fork` and `truncate` that ignore what was forgotten.
+//! shared block freed by its first holder, eviction that leaves the name, `fork` and `truncate` that ignore what was
+//! forgotten; forgetting kept blocks, a kept start rounded down to whole blocks, a hit that asks for the window only, a gap
+//! longer than the sequence after a cut; `discard` that leaves names, a disowned block that becomes findable when it is
+//! released or takes another's name along; adopting a known block; a trail that begins anew when it is followed; a fork that takes
+//! the open block along.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +43,17 @@ enum Move {
         which: usize,
         back: usize,
     },
+    /// Ends a sequence whose content is bad.
+    Discard {
+        which: usize,
+    },
+    /// Brings `blocks` blocks of a prompt from elsewhere.
+    Adopt {
+        shared: usize,
+        own: usize,
+        kind: u32,
+        blocks: usize,
+    },
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -46,13 +63,17 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         8 => (which.clone(), 1..10_usize).prop_map(|(which, len)| Move::Step { which, len }),
         2 => which.clone().prop_map(|which| Move::Close { which }),
         1 => which.clone().prop_map(|which| Move::Fork { which }),
-        1 => (which, 0..12_usize).prop_map(|(which, back)| Move::Truncate { which, back }),
+        1 => (which.clone(), 0..40_usize).prop_map(|(which, back)| Move::Truncate { which, back }),
+        1 => which.prop_map(|which| Move::Discard { which }),
+        1 => (0..20_usize, 1..6_usize, 0..3_u32, 1..6_usize)
+            .prop_map(|(shared, own, kind, blocks)| Move::Adopt { shared, own, kind, blocks }),
     ];
     prop::collection::vec(one, 1..60)
 }
 
 fn groups() -> impl Strategy<Value = Vec<Reach>> {
-    let reach = prop_oneof![Just(Reach::All), (1..12_usize).prop_map(Reach::Last)];
+    let keep = (0..9_usize, 1..12_usize).prop_map(|(first, last)| Reach::Keep { first, last });
+    let reach = prop_oneof![Just(Reach::All), (1..12_usize).prop_map(Reach::Last), keep];
     prop::collection::vec(reach, 1..4)
 }
 
@@ -60,6 +81,8 @@ fn groups() -> impl Strategy<Value = Vec<Reach>> {
 struct Seq {
     tokens: Vec<u32>,
     computed: usize,
+    /// Blocks it holds that were discarded by another: nobody finds them, and others may have computed them anew.
+    disowned: BTreeSet<usize>,
 }
 
 struct World {
@@ -79,8 +102,15 @@ fn sees(reach: Reach, pos: usize) -> Vec<usize> {
     let near = |p: &usize| match reach {
         Reach::All => true,
         Reach::Last(w) => p + w > pos,
+        Reach::Keep { first, last } => p + last > pos || *p < first,
     };
     (0..pos).filter(near).collect()
+}
+
+fn prompt(shared: usize, own: usize, kind: u32) -> Vec<u32> {
+    let mut tokens: Vec<u32> = (0..shared as u32).map(|p| p % 5).collect();
+    tokens.extend((0..own as u32).map(|p| 10 + kind + p % 2));
+    tokens
 }
 
 fn history(tokens: &[u32]) -> u64 {
@@ -138,6 +168,8 @@ impl World {
             Move::Truncate { which, back } => {
                 self.on(which, |world, seq| world.truncate(seq, back));
             }
+            Move::Discard { which } => self.on(which, Self::discard),
+            Move::Adopt { shared, own, kind, blocks } => self.adopt(&prompt(shared, own, kind), blocks),
         }
         self.ledger.check();
         for seq in self.seqs.keys() {
@@ -149,15 +181,14 @@ impl World {
         if self.seqs.len() == 6 {
             return;
         }
-        let mut tokens: Vec<u32> = (0..shared as u32).map(|p| p % 5).collect();
-        tokens.extend((0..own as u32).map(|p| 10 + kind + p % 2));
+        let tokens = prompt(shared, own, kind);
         let hit = self.ledger.hit(&tokens);
         assert!(hit < tokens.len() && hit.is_multiple_of(BLOCK));
         let best = self.best_hit(&tokens);
         assert!(hit == best || (!self.ample && hit < best), "hit {hit}, best {best}");
         let seq = self.fresh();
         self.ledger.open(seq, &tokens, hit);
-        self.seqs.insert(seq, Seq { tokens, computed: hit });
+        self.seqs.insert(seq, Seq { tokens, computed: hit, disowned: BTreeSet::new() });
     }
 
     /// The hit rule, spelled out.
@@ -205,10 +236,11 @@ impl World {
             Ok(shared) => {
                 assert_eq!(shared, own.computed / BLOCK * BLOCK);
                 self.seqs.insert(new, Seq { computed: shared, ..own });
+                self.sees_its_past(new, shared);
             }
-            Err(Uncut::Forgotten { group, kept }) => {
+            Err(Uncut::Forgotten { group, from }) => {
                 let at = own.computed / BLOCK * BLOCK;
-                self.was_forgotten(seq, group, kept, at);
+                self.was_forgotten(seq, group, from, at);
             }
             Err(Uncut::Shared { .. }) => panic!("a fork reopens nothing"),
         }
@@ -221,15 +253,16 @@ impl World {
         let before = self.picture();
         match self.ledger.truncate(seq, len) {
             Ok(()) => {
-                if !len.is_multiple_of(BLOCK) && edge <= own.computed {
+                if !len.is_multiple_of(BLOCK) && edge <= own.computed && !own.disowned.contains(&(len / BLOCK)) {
                     self.sealed.remove(&own.tokens[..edge]);
                 }
                 let own = self.seqs.get_mut(&seq).expect("open");
                 own.tokens.truncate(len);
                 own.computed = len;
+                own.disowned.retain(|&block| block < len / BLOCK);
                 return;
             }
-            Err(Uncut::Forgotten { group, kept }) => self.was_forgotten(seq, group, kept, len),
+            Err(Uncut::Forgotten { group, from }) => self.was_forgotten(seq, group, from, len),
             Err(Uncut::Shared { .. }) => {
                 let prefix = &own.tokens[..edge];
                 let sharers = self.seqs.values().filter(|s| s.computed >= edge && s.tokens.starts_with(prefix));
@@ -239,11 +272,54 @@ impl World {
         assert_eq!(before, self.picture(), "a refused cut changed something");
     }
 
-    /// A refusal is right only if the token at `len` needs something before `kept`.
-    fn was_forgotten(&self, seq: SeqId, group: GroupId, kept: usize, len: usize) {
-        let needs = sees(self.reaches[group.index()], len).first().copied().unwrap_or(len);
-        assert!(needs < kept);
-        assert_eq!(self.ledger.table(seq, group).forgotten() * BLOCK, kept);
+    /// A refusal is right only if the token at `len` sees something that was forgotten, or has its own place there:
+    /// before `from`, but not kept from the start.
+    fn was_forgotten(&self, seq: SeqId, group: GroupId, from: usize, len: usize) {
+        let reach = self.reaches[group.index()];
+        let start = match reach {
+            Reach::Keep { first, .. } => first.div_ceil(BLOCK) * BLOCK,
+            _ => 0,
+        };
+        let mut needs = sees(reach, len).into_iter().chain([len]);
+        assert!(needs.any(|p| p >= start && p < from), "{reach:?} from {from} cut {len}");
+        assert_eq!(start + self.ledger.table(seq, group).forgotten() * BLOCK, from);
+    }
+
+    fn discard(&mut self, seq: SeqId) {
+        self.ledger.discard(seq);
+        let own = self.seqs.remove(&seq).expect("open");
+        for block in 0..own.computed / BLOCK {
+            let prefix = &own.tokens[..(block + 1) * BLOCK];
+            if self.sealed.remove(prefix) {
+                let holders = self.seqs.values_mut();
+                holders.filter(|s| s.computed >= prefix.len() && s.tokens.starts_with(prefix)).for_each(|s| {
+                    s.disowned.insert(block);
+                });
+            }
+        }
+    }
+
+    /// From the end to the beginning, in every group, as the content is.
+    fn adopt(&mut self, tokens: &[u32], blocks: usize) {
+        let trail = self.ledger.trail(tokens);
+        for block in (0..blocks.min(trail.blocks())).rev() {
+            let end = (block + 1) * BLOCK;
+            let mut everywhere = true;
+            for g in 0..self.reaches.len() {
+                let group = GroupId(g as u32);
+                let key = trail.keys(group)[block];
+                let adopted = self.ledger.adopt(group, key, &tokens[end - BLOCK..end]);
+                if let Some(id) = adopted {
+                    for pos in end - BLOCK..end {
+                        let slot = id.index() * BLOCK + pos % BLOCK;
+                        self.memory[g][slot] = Some((history(&tokens[..=pos]), pos));
+                    }
+                }
+                everywhere &= adopted.is_some() || self.sealed.contains(&tokens[..end]);
+            }
+            assert!(everywhere || !self.ample, "there was room");
+            self.sealed.insert(tokens[..end].to_vec());
+        }
     }
 
     /// The token at `pos` finds every position it sees, with its own history.
@@ -260,7 +336,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn tiny_pools(reaches in groups(), blocks in 1..14_usize, moves in moves()) {

@@ -17,6 +17,7 @@ use omlx_models::Model;
 use omlx_sched::{Outcome, Plan, Row, Sampled, Sched};
 
 use crate::live::Live;
+use crate::mailbox::refusal;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
 use crate::stats::Stats;
@@ -75,8 +76,12 @@ impl Engine {
             let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
             self.draw(&plan, &logits)?
         };
-        for &(seq, _) in &drawn.failed {
-            self.sched.cancel(seq); // before settling: blocks with such numbers in them must not be found again
+        for (seq, unsound) in &drawn.failed {
+            // before settling: blocks with such numbers in them must not be found again
+            match unsound {
+                Unsound::NotANumber { .. } => self.sched.discard(*seq),
+                Unsound::NothingLeft => self.sched.cancel(*seq), // its own rules are to blame, not the cache
+            }
         }
         let outcomes = self.sched.settle(&plan, &drawn.sampled);
         // Before the events: who reads "done" finds the counts of after it.
@@ -127,6 +132,10 @@ impl Engine {
                 }
                 Outcome::Done { seq, why } => {
                     self.live.remove(&seq).expect("whoever ends is live").done(why);
+                }
+                Outcome::Refused { seq, why } => {
+                    let live = self.live.remove(&seq).expect("whoever is refused is live");
+                    live.reply.fail(Fault::Refused(refusal(why)));
                 }
             }
         }

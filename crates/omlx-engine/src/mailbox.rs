@@ -5,7 +5,7 @@
 
 use omlx_api::{Command, Fault, Generate, Refusal, Reply, Sampling, Usage};
 use omlx_blocks::SeqId;
-use omlx_sched::{Arrival, Refused};
+use omlx_sched::{Arrival, Priority, Refused};
 
 use crate::engine::Engine;
 use crate::live::Live;
@@ -58,7 +58,8 @@ impl Engine {
         self.next_seq += 1;
         let Generate { tokens, sampling, limit, stop, logprobs, mask } = request;
         let prompt = tokens.len();
-        if let Err(refused) = self.sched.arrive(Arrival { seq, tokens, limit, stop }) {
+        let priority = Priority::Interactive;
+        if let Err(refused) = self.sched.arrive(Arrival { seq, tokens, limit, stop, priority }) {
             return reply.fail(Fault::Refused(refusal(refused)));
         }
         let sampler = Sampler::new(sampling, logprobs, mask, self.sched.tokens(seq));
@@ -67,12 +68,15 @@ impl Engine {
     }
 }
 
-fn refusal(refused: Refused) -> Refusal {
+/// The scheduler's refusal in the words of the door.
+pub(crate) fn refusal(refused: Refused) -> Refusal {
     match refused {
         Refused::Full { waiting } => Refusal::Full { waiting },
         Refused::Empty => Refusal::Empty,
         Refused::TooLong { tokens, context } => Refusal::TooLong { tokens, context },
         Refused::NeverFits { tokens, most } => Refusal::NeverFits { tokens, most },
+        // Nobody says that memory is short yet; to a client it means the same as a full queue: come back later.
+        Refused::Memory { waiting, .. } => Refusal::Full { waiting },
     }
 }
 

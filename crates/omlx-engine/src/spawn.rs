@@ -41,6 +41,8 @@ pub fn spawn(
         chunk_tokens: config.chunk_tokens,
         waiting: config.waiting,
         context: fit.context,
+        head_start: 0, // every request is interactive
+        target: None,
     };
     let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
     let (handle, mailbox) = channel(config.waiting);

@@ -7,15 +7,23 @@
 
 mod admit;
 mod config;
+mod door;
 mod outcome;
+mod pace;
 mod plan;
+mod press;
+mod rank;
 mod sched;
 mod seq;
 mod settle;
+mod share;
 
 pub use config::Config;
 pub use outcome::{Finish, Outcome, Refused};
+pub use pace::Target;
 pub use plan::{Plan, Row};
+pub use press::Pressure;
+pub use rank::Priority;
 pub use sched::Sched;
-pub use seq::Arrival;
+pub use seq::{Arrival, Branch};
 pub use settle::Sampled;

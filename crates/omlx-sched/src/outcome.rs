@@ -26,6 +26,17 @@ pub enum Refused {
         /// The most tokens the cache holds for one sequence.
         most: usize,
     },
+    /// Memory is above its hard limit. Waiting helps, a shorter prompt does not.
+    Memory {
+        /// Bytes in use, as the guard said.
+        used_bytes: u64,
+        /// The most there may be, as the guard said.
+        limit_bytes: u64,
+        /// How many sequences are running.
+        running: usize,
+        /// How many are waiting.
+        waiting: usize,
+    },
 }
 
 /// What a step meant for one sequence.
@@ -44,6 +55,13 @@ pub enum Outcome {
         seq: SeqId,
         /// Why it ended.
         why: Finish,
+    },
+    /// The sequence was taken, but could not be kept: it has ended unfinished and is forgotten.
+    Refused {
+        /// Whose.
+        seq: SeqId,
+        /// Why it ended.
+        why: Refused,
     },
 }
 

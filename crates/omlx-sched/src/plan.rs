@@ -1,14 +1,15 @@
 //! One step's rows.
 //!
-//! Rows that want one token come first, oldest first, so a decode never waits for a long prompt. What is left of
-//! the step goes to those catching up, oldest first, each at most a chunk; then to newcomers in order. Oldest first rather than
-//! equal shares: of two long prompts the first one then answers in half the time, and the second no later.
+//! Rows that want one token come first, oldest first, so a decode never waits for a long prompt. What is left of the step
+//! goes to those catching up; while somebody decodes, no more than keeps the step in time. How it is divided is in
+//! `share.rs`.
 //!
 //! The oldest sequence always gets at least one token: whoever cannot grow parks the youngest until it can.
 
 use omlx_blocks::SeqId;
 
 use crate::Sched;
+use crate::share::divide;
 
 /// What the next step computes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,14 @@ pub struct Row {
     pub logits: usize,
 }
 
+impl Plan {
+    /// Tokens of those catching up: all but the rows that want a single token.
+    pub fn chunk_tokens(&self) -> usize {
+        let chunks = self.rows.iter().filter(|row| row.len > 1 || row.logits == 0);
+        chunks.map(|row| row.len).sum()
+    }
+}
+
 /// A plan being made, and what the step has left.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -40,33 +49,70 @@ pub(crate) struct Draft {
 }
 
 impl Sched {
-    /// Chooses the next step's rows and makes room for their tokens. Empty only if nobody runs or waits.
+    /// Chooses the next step's rows and makes room for their tokens. Empty only if nobody is here who [may run].
     ///
-    /// Every plan is settled before the next one is made.
+    /// Every plan is settled, or said to have failed, before the next one is made.
+    ///
+    /// [may run]: Self::may_run
     pub fn plan(&mut self) -> Plan {
         let mut draft = Draft { plan: Plan::default(), left: self.config.step_tokens };
-        let (decoding, catching_up): (Vec<SeqId>, Vec<SeqId>) =
-            self.running.iter().partition(|id| self.seqs[id].pending() == 1);
-        for seq in decoding.into_iter().chain(catching_up) {
-            // It may have been parked for an older one.
-            if draft.left > 0 && self.running.contains(&seq) {
-                self.give(seq, &mut draft);
-            }
+        let may_run = self.may_run();
+        if may_run {
+            self.order.step();
         }
+        self.look_again();
+        let most = self.most_rows();
+        while self.running.len() > most
+            && let Some(youngest) = self.youngest()
+        {
+            self.park(youngest, &mut draft);
+        }
+        self.overtake(most, &mut draft);
+        self.decode(&mut draft);
         // Where someone has just been parked there is no room for anyone new.
-        if draft.plan.parked.is_empty() {
-            self.admit(&mut draft);
+        if draft.plan.parked.is_empty() || self.running.is_empty() {
+            self.admit(most);
         }
-        assert!(self.is_idle() || !draft.plan.rows.is_empty(), "someone is here but nobody moves");
+        self.catch_up(&mut draft);
+        assert!(!may_run || !draft.plan.rows.is_empty(), "someone is here but nobody moves");
+        let in_order = self.running.last_key_value() < self.waiting.first_key_value() || self.waiting.is_empty();
+        assert!(in_order, "someone waits for a younger one");
         draft.plan
     }
 
-    /// Gives one running sequence what it wants, as far as the step and the pools allow.
-    pub(crate) fn give(&mut self, seq: SeqId, draft: &mut Draft) {
+    /// One token for each who wants no more.
+    fn decode(&mut self, draft: &mut Draft) {
+        let decoding: Vec<SeqId> = self.running.values().copied().filter(|id| self.seqs[id].pending() == 1).collect();
+        for seq in decoding {
+            self.give(seq, 1, draft);
+        }
+    }
+
+    /// The rest of the step for those who have more to read.
+    fn catch_up(&mut self, draft: &mut Draft) {
+        let somebody_decodes = !draft.plan.rows.is_empty();
+        let budget = if somebody_decodes { self.pace.chunk().min(draft.left) } else { draft.left };
+        let planned = |seq: &SeqId| draft.plan.rows.iter().any(|row| row.seq == *seq);
+        let behind: Vec<SeqId> = self.running.values().copied().filter(|seq| !planned(seq)).collect();
+        let wants: Vec<usize> = behind.iter().map(|seq| self.seqs[seq].pending()).collect();
+        let shares = divide(budget, self.config.chunk_tokens, &wants);
+        for (seq, share) in behind.into_iter().zip(shares) {
+            if share > 0 {
+                self.give(seq, share, draft);
+            }
+        }
+    }
+
+    /// Gives one running sequence up to `most` tokens, as far as the pools allow.
+    fn give(&mut self, seq: SeqId, most: usize, draft: &mut Draft) {
+        let rank = self.seqs[&seq].rank;
+        // It may have been parked for an older one.
+        if !self.running.contains_key(&rank) {
+            return;
+        }
         let (start, end) = (self.seqs[&seq].computed, self.seqs[&seq].tokens.len());
-        let most = (end - start).min(self.config.chunk_tokens).min(draft.left);
         while self.ledger.room(seq) <= start {
-            let Some(&youngest) = self.running.last() else {
+            let Some(youngest) = self.youngest() else {
                 return;
             };
             assert!(self.running.len() > 1, "{seq:?} is alone and cannot grow");
@@ -78,21 +124,24 @@ impl Sched {
         let len = most.min(self.ledger.room(seq) - start);
         let grown = self.ledger.grow(seq, start + len);
         assert!(grown.is_ok(), "{seq:?} does not fit where it had room");
+        let own = self.seq_mut(seq);
+        own.fresh = false;
+        own.cached.get_or_insert(start.min(own.prompt));
         draft.left -= len;
         draft.plan.rows.push(Row { seq, start, len, logits: usize::from(start + len == end) });
     }
 
-    /// Takes the youngest's blocks and puts it at the head of the queue; its sealed blocks stay findable.
-    fn park(&mut self, youngest: SeqId, draft: &mut Draft) {
+    /// Takes the youngest's blocks and puts it back into the queue; its sealed blocks stay findable.
+    pub(crate) fn park(&mut self, youngest: SeqId, draft: &mut Draft) {
         draft.plan.rows.retain(|row| {
             let gone = row.seq == youngest;
             draft.left += if gone { row.len } else { 0 };
             !gone
         });
-        self.ledger.close(youngest);
-        self.running.pop();
-        self.waiting.push_front(youngest);
-        self.seq_mut(youngest).computed = 0;
+        self.close(youngest);
+        let rank = self.seqs[&youngest].rank;
+        self.running.remove(&rank);
+        self.waiting.insert(rank, youngest);
         self.stuck = false;
         draft.plan.parked.push(youngest);
     }

@@ -1,23 +1,31 @@
-//! The scheduler's state, its door for newcomers, and questions about it.
+//! The scheduler's state, and questions about it.
 //!
-//! Every sequence is in exactly one of two lists, each in order of arrival: `running` holds blocks, `waiting` holds none.
-//! Whoever runs arrived before everyone who waits, so the oldest of all never waits for anyone younger.
+//! Every sequence is in exactly one of three places: `running` holds blocks, `waiting` and `aside` hold none. The first two are in
+//! order of rank. Once a plan is made, whoever runs is older than everyone who waits, so the oldest of all never waits for
+//! anyone younger.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use omlx_blocks::{Ledger, SeqId};
+use omlx_blocks::{Ledger, SeqId, Trail};
 
+use crate::pace::Pace;
+use crate::rank::{Order, Rank};
 use crate::seq::Seq;
-use crate::{Arrival, Config, Refused};
+use crate::{Config, Plan, Pressure};
 
 /// Decides which tokens of which sequence the next step computes.
 #[derive(Debug)]
 pub struct Sched {
     pub(crate) config: Config,
     pub(crate) ledger: Ledger,
+    pub(crate) order: Order,
+    pub(crate) pace: Pace,
+    pub(crate) pressure: Pressure,
     pub(crate) seqs: BTreeMap<SeqId, Seq>,
-    pub(crate) running: Vec<SeqId>,
-    pub(crate) waiting: VecDeque<SeqId>,
+    pub(crate) running: BTreeMap<Rank, SeqId>,
+    pub(crate) waiting: BTreeMap<Rank, SeqId>,
+    /// Their prefixes are being fetched.
+    pub(crate) aside: BTreeSet<SeqId>,
     /// The head of the queue did not fit, and nothing has happened since that could help it.
     pub(crate) stuck: bool,
 }
@@ -28,58 +36,29 @@ impl Sched {
     /// # Panics
     /// If a limit is 0.
     pub fn new(config: Config, ledger: Ledger) -> Self {
+        let config = config.checked();
         Self {
-            config: config.checked(),
+            order: Order::new(config.head_start),
+            pace: Pace::new(config.target, config.chunk_tokens, config.step_tokens),
+            pressure: Pressure::None,
+            config,
             ledger,
             seqs: BTreeMap::new(),
-            running: Vec::new(),
-            waiting: VecDeque::new(),
+            running: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            aside: BTreeSet::new(),
             stuck: false,
         }
     }
 
-    /// Puts a sequence at the end of the queue, or says why not.
-    ///
-    /// # Panics
-    /// If the id is in use.
-    pub fn arrive(&mut self, arrival: Arrival) -> Result<(), Refused> {
-        let tokens = arrival.tokens.len();
-        let (context, most) = (self.config.context, self.ledger.capacity());
-        let waiting = self.waiting.len();
-        if tokens == 0 {
-            return Err(Refused::Empty);
-        }
-        if tokens >= context {
-            return Err(Refused::TooLong { tokens, context });
-        }
-        if tokens > most {
-            return Err(Refused::NeverFits { tokens, most });
-        }
-        if waiting >= self.config.waiting {
-            return Err(Refused::Full { waiting });
-        }
-        let seq = arrival.seq;
-        let known = self.seqs.insert(seq, Seq::new(arrival));
-        assert!(known.is_none(), "{seq:?} is in use");
-        self.waiting.push_back(seq);
-        Ok(())
+    /// How long the step of this plan took, from one plan to the next; sets the size of the next chunks.
+    pub fn took(&mut self, plan: &Plan, micros: u64) {
+        self.pace.learn(plan.chunk_tokens(), micros);
     }
 
-    /// Drops a sequence at once, wherever it is; nothing more is said about it. Unknown ones are fine.
-    ///
-    /// Between a plan and its settling this is fine too: the row is then ignored, its sampled token included.
-    pub fn cancel(&mut self, seq: SeqId) {
-        if self.seqs.remove(&seq).is_none() {
-            return;
-        }
-        self.stuck = false;
-        match self.running.iter().position(|&id| id == seq) {
-            Some(at) => {
-                self.running.remove(at);
-                self.ledger.close(seq);
-            }
-            None => self.waiting.retain(|&id| id != seq),
-        }
+    /// The most prompt tokens that the next step takes if somebody decodes in it.
+    pub fn chunk(&self) -> usize {
+        self.pace.chunk()
     }
 
     /// Who holds which block. After a plan, the tables of its rows have room for all its tokens.
@@ -103,7 +82,7 @@ impl Sched {
         self.seq(seq).prompt
     }
 
-    /// Prompt tokens that were found in the cache when it first started; 0 before.
+    /// Prompt tokens that were found in the cache when its first row was planned; 0 before.
     ///
     /// # Panics
     /// If it is unknown.
@@ -111,9 +90,22 @@ impl Sched {
         self.seq(seq).cached.unwrap_or(0)
     }
 
-    /// Whether nobody runs or waits.
+    /// The names of the prompt's blocks, to ask slower places for.
+    ///
+    /// # Panics
+    /// If it is unknown.
+    pub fn trail(&self, seq: SeqId) -> &Trail {
+        &self.seq(seq).trail
+    }
+
+    /// Whether nobody runs, waits or is set aside.
     pub fn is_idle(&self) -> bool {
         self.seqs.is_empty()
+    }
+
+    /// Whether the next plan has rows. Where nobody may run although somebody is here, all are set aside.
+    pub fn may_run(&self) -> bool {
+        !self.running.is_empty() || !self.waiting.is_empty()
     }
 
     /// How many sequences hold blocks.
@@ -121,27 +113,32 @@ impl Sched {
         self.running.len()
     }
 
-    /// How many sequences hold none: new ones and parked ones.
+    /// How many sequences hold none: new ones, parked ones and those set aside.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.aside.len()
     }
 
     /// Panics with the broken invariant, if there is one.
     pub fn check(&self) {
         self.ledger.check();
-        let lists = self.running.iter().chain(&self.waiting);
+        for (list, name) in [(&self.running, "running"), (&self.waiting, "waiting")] {
+            for (rank, seq) in list {
+                assert_eq!(self.seq(*seq).rank, *rank, "{seq:?} is {name} in another's place");
+            }
+        }
+        let lists = self.running.values().chain(self.waiting.values()).chain(&self.aside);
         let mut ids: Vec<SeqId> = lists.copied().collect();
         ids.sort_unstable();
-        assert!(ids.iter().eq(self.seqs.keys()), "each in exactly one list");
+        assert!(ids.iter().eq(self.seqs.keys()), "each in exactly one place");
         assert!(self.running.len() <= self.config.rows, "too many rows");
         for (id, seq) in &self.seqs {
             assert!(seq.computed < seq.tokens.len(), "{id:?} wants nothing");
-            let waits = self.waiting.contains(id);
-            assert!(!waits || seq.computed == 0, "{id:?} waits with blocks");
+            let runs = self.running.contains_key(&seq.rank);
+            assert!(runs || (seq.computed == 0 && !seq.fresh), "{id:?} waits with blocks");
         }
     }
 
-    fn seq(&self, seq: SeqId) -> &Seq {
+    pub(crate) fn seq(&self, seq: SeqId) -> &Seq {
         let found = self.seqs.get(&seq);
         found.unwrap_or_else(|| panic!("{seq:?} is unknown"))
     }

@@ -34,6 +34,17 @@ impl Sched {
         outcomes
     }
 
+    /// Ends everyone in a step that failed, and answers whom: nobody knows how much of it is in the cache.
+    ///
+    /// Their blocks go back. What earlier steps sealed stays findable, since a step writes only into open blocks; whoever is not
+    /// in the plan goes on.
+    pub fn fail(&mut self, plan: &Plan) -> Vec<SeqId> {
+        let here = plan.rows.iter().map(|row| row.seq).filter(|seq| self.seqs.contains_key(seq));
+        let failed: Vec<SeqId> = here.collect();
+        failed.iter().for_each(|&seq| self.cancel(seq));
+        failed
+    }
+
     fn book(&mut self, row: &Row, id: Option<u32>, outcomes: &mut Vec<Outcome>) {
         let (context, most) = (self.config.context, self.ledger.capacity());
         let seq = self.seqs.get_mut(&row.seq);

@@ -189,7 +189,7 @@ fn truncate_is_exact_or_refused() {
     compute(&mut ledger, A, &tokens(20), 1);
     let before = (live(&ledger, A, 0), live(&ledger, A, 1));
     let group = GroupId(1);
-    assert_eq!(ledger.truncate(A, 16), Err(Uncut::Forgotten { group, kept: 12 }));
+    assert_eq!(ledger.truncate(A, 16), Err(Uncut::Forgotten { group, from: 12 }));
     assert_eq!(before, (live(&ledger, A, 0), live(&ledger, A, 1)), "unharmed");
     assert_eq!(ledger.truncate(A, 18), Ok(()));
     ledger.check();
@@ -200,6 +200,102 @@ fn truncate_is_exact_or_refused() {
     ledger.check();
     other.push(0);
     assert_eq!(ledger.hit(&other), 20);
+}
+
+/// Nothing is seen from the very start, so it is always an exact cut; a window of one needs nothing at a block's edge.
+/// Caught: a gap that stays longer than the sequence.
+#[test]
+fn a_cut_to_where_nothing_is_seen_is_exact() {
+    for (reach, len) in [(Reach::Last(6), 0), (Reach::Last(1), 8), (Reach::Last(1), 0), (KEEP, 4), (KEEP, 3), (KEEP, 0)]
+    {
+        let mut ledger = ledger(&[reach], 20);
+        compute(&mut ledger, A, &tokens(30), 1);
+        assert_eq!(ledger.truncate(A, len), Ok(()), "{reach:?} to {len}");
+        ledger.check();
+        let mut other = tokens(len);
+        other.extend([60; 20]);
+        for computed in len + 1..=other.len() {
+            ledger.grow(A, computed).unwrap();
+            ledger.seal(A, &other, computed);
+            ledger.check();
+        }
+    }
+}
+
+/// Two tokens kept, so one block; a window of three.
+const KEEP: Reach = Reach::Keep { first: 2, last: 3 };
+
+/// Caught: forgetting from the front instead of behind the kept blocks.
+#[test]
+fn kept_blocks_stay_and_the_rest_is_a_window() {
+    let mut ledger = ledger(&[KEEP], 3);
+    compute(&mut ledger, A, &tokens(40), 1);
+    let table = ledger.table(A, GroupId(0));
+    assert_eq!((table.kept(), table.gap(), table.end()), (1, 1..9, 10));
+    assert_eq!(live(&ledger, A, 0).1[0], 0, "the first block is still the first");
+    assert_eq!(ledger.capacity(), usize::MAX);
+}
+
+/// The start and the window count, what lies between does not.
+/// Caught: a hit that asks for the window only.
+#[test]
+fn a_hit_needs_the_kept_start_and_the_window() {
+    let sizes = [GroupSize { reach: KEEP, blocks: 4 }];
+    let mut ledger = Ledger::new(4, &sizes, Salt::of(&[]));
+    compute(&mut ledger, A, &tokens(40), 1);
+    ledger.close(A);
+    assert_eq!(ledger.hit(&tokens(41)), 40);
+    assert_eq!(ledger.hit(&tokens(30)), 4, "block 6 was evicted, the start alone counts");
+    assert_eq!(compute(&mut ledger, B, &tokens(44), 1), 40);
+    ledger.close(B);
+    // three new blocks leave one idle: the window goes before the start
+    ledger.open(A, &[70], 0);
+    ledger.grow(A, 12).unwrap();
+    assert_eq!(ledger.free_blocks(GroupId(0)), 1);
+    assert_eq!(ledger.hit(&tokens(45)), 4);
+    ledger.grow(A, 16).unwrap();
+    assert_eq!(ledger.hit(&tokens(45)), 0);
+    ledger.check();
+}
+
+/// PFX-2: after a long answer the window lacks the place; the refusal leaves the source as it was, to go on or be found.
+#[test]
+fn a_refused_cut_leaves_the_source_unharmed() {
+    for reaches in [[ALL, Reach::Last(6)], [Reach::Last(6), ALL], [KEEP, ALL], [ALL, KEEP]] {
+        let mut ledger = ledger(&reaches, 40);
+        compute(&mut ledger, A, &tokens(100), 7);
+        let group = GroupId(reaches.iter().position(|&r| r != ALL).unwrap() as u32);
+        let before = format!("{ledger:?}");
+        assert!(matches!(ledger.truncate(A, 40), Err(Uncut::Forgotten { group: g, from: 92.. }) if g == group));
+        assert_eq!(format!("{ledger:?}"), before);
+        ledger.grow(A, 104).unwrap();
+        ledger.seal(A, &tokens(104), 104);
+        ledger.check();
+        assert_eq!(ledger.hit(&tokens(105)), 104);
+    }
+}
+
+/// Nothing of it is found again, also what it shares; who holds it goes on.
+/// Caught: disowning only what the sequence sealed itself, and a shared block freed at once.
+#[test]
+fn discarded_blocks_are_not_found() {
+    let mut ledger = ledger(&[ALL, Reach::Last(6)], 20);
+    compute(&mut ledger, A, &tokens(21), 3);
+    assert_eq!(compute(&mut ledger, B, &tokens(30), 3), 20);
+    ledger.discard(A);
+    ledger.check();
+    assert_eq!(ledger.hit(&tokens(40)), 0);
+    ledger.grow(B, 33).unwrap();
+    ledger.seal(B, &tokens(33), 33);
+    ledger.check();
+    assert_eq!(compute(&mut ledger, A, &tokens(21), 3), 0, "computed anew");
+    ledger.check();
+    ledger.close(B);
+    ledger.check();
+    assert_eq!(ledger.hit(&tokens(21)), 20, "the new ones are found");
+    ledger.close(A);
+    ledger.check();
+    assert_eq!(ledger.free_blocks(GroupId(0)), 20);
 }
 
 #[test]
@@ -223,7 +319,7 @@ fn fork_shares_up_to_the_sealed_boundary() {
     ledger.grow(B, 11).unwrap();
     ledger.seal(B, &tokens(11), 11);
     ledger.check();
-    assert_eq!(ledger.fork(B, SeqId(3)), Err(Uncut::Forgotten { group: GroupId(1), kept: 4 }));
+    assert_eq!(ledger.fork(B, SeqId(3)), Err(Uncut::Forgotten { group: GroupId(1), from: 4 }));
 }
 
 #[test]

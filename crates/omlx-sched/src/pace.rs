@@ -1,0 +1,72 @@
+//! How many prompt tokens a step may take so that those who decode get their next token in time.
+//!
+//! The engine hands in how long steps took; there is no clock here. A step costs something fixed and something per token,
+//! neither of which is known. Scaling a chunk by target over time taken errs towards the chunk it came from: never beyond
+//! the right size, from either side. So repeating it closes in from both sides and cannot swing. The median of three such
+//! answers counts, so a single outlier changes nothing.
+
+/// How long a step may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Microseconds between two tokens of one answer.
+    pub micros: u64,
+    /// Prompt tokens that a step may take however slow they are: below this a prompt would never be read.
+    pub min_chunk: usize,
+}
+
+/// The search for the right chunk.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    target: Option<Target>,
+    most: usize,
+    /// The last three answers.
+    answers: [usize; 3],
+    next: usize,
+}
+
+impl Pace {
+    /// Begins at `chunk` and never goes beyond `most`.
+    pub(crate) fn new(target: Option<Target>, chunk: usize, most: usize) -> Self {
+        let mut pace = Self { target, most, answers: [0; 3], next: 0 };
+        pace.answers = [pace.bounded(chunk); 3];
+        pace
+    }
+
+    /// The most prompt tokens of a step in which somebody decodes.
+    pub(crate) fn chunk(&self) -> usize {
+        let [a, b, c] = self.answers;
+        match self.target {
+            Some(_) => a.max(b).min(a.min(b).max(c)),
+            None => self.most,
+        }
+    }
+
+    /// A step with `tokens` prompt tokens took `micros`.
+    pub(crate) fn learn(&mut self, tokens: usize, micros: u64) {
+        let Some(target) = self.target else { return };
+        if tokens == 0 {
+            return;
+        }
+        let (scaled, taken) = (tokens as u128 * u128::from(target.micros), u128::from(micros.max(1)));
+        let quick = taken < u128::from(target.micros);
+        // Rounded away from where it came from, or small chunks would get stuck.
+        let answer = if quick { scaled.div_ceil(taken) } else { scaled / taken };
+        let answer = self.bounded(usize::try_from(answer).unwrap_or(usize::MAX));
+        let chunk = self.chunk();
+        // A quick step only says that more is possible, a slow one that less is. A chunk of another size than the
+        // present one may say neither.
+        let telling = if quick { answer >= chunk } else { answer <= chunk };
+        if telling {
+            self.answers[self.next] = answer;
+            self.next = (self.next + 1) % self.answers.len();
+        }
+    }
+
+    fn bounded(&self, chunk: usize) -> usize {
+        let least = self.target.map_or(1, |target| target.min_chunk);
+        chunk.max(least).min(self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests;
