@@ -58,7 +58,8 @@ fn view(rows: &[BatchRow<'_>], group: usize, block: usize, starts: &[u32]) -> Ro
         let table = row.tables[group];
         let end = row.start + row.tokens.len();
         view.lens.push(end as u32);
-        view.first.push(table.forgotten() as u32);
+        view.kept = table.kept() as u32;
+        view.forgotten.push(table.forgotten() as u32);
         let filled = view.tables.len() + width;
         view.tables.extend(table.live().map(|id| id.0));
         view.tables.resize(filled, 0);

@@ -45,9 +45,11 @@ pub struct RowView {
     pub starts: Vec<u32>,
     /// `[B]`: tokens of the row's sequence, those of this step included.
     pub lens: Vec<u32>,
-    /// `[B]`: whole blocks that the table has forgotten.
-    pub first: Vec<u32>,
-    /// `[B, width]`: block ids, oldest first, filled up with zeros.
+    /// Blocks at the start of every sequence that are never forgotten.
+    pub kept: u32,
+    /// `[B]`: whole blocks that the table has forgotten, behind the kept ones.
+    pub forgotten: Vec<u32>,
+    /// `[B, width]`: block ids, oldest first, the kept ones before the window's, filled up with zeros.
     pub tables: Vec<u32>,
     /// Blocks per row of `tables`.
     pub width: usize,
@@ -68,7 +70,14 @@ impl RowView {
 
     /// The pool row of position `pos` of row `row`. Panics when its block was forgotten: somebody looked too far back.
     pub fn slot(&self, row: usize, pos: usize, block: usize) -> usize {
-        let at = (pos / block).checked_sub(self.first[row] as usize).expect("a forgotten block is never looked at");
+        let (index, kept) = (pos / block, self.kept as usize);
+        let at = match index < kept {
+            true => index,
+            false => {
+                let at = index.checked_sub(self.forgotten[row] as usize).filter(|at| *at >= kept);
+                at.expect("a forgotten block is never looked at")
+            }
+        };
         assert!(at < self.width, "position {pos} of row {row} has no block");
         self.tables[row * self.width + at] as usize * block + pos % block
     }

@@ -27,9 +27,9 @@ fn two_rows_two_groups() {
     assert_eq!(batch.starts, [0, 1, 4]);
     assert_eq!(batch.wanted, [0]);
     let (full, window) = (&batch.views[0], &batch.views[1]);
-    assert_eq!((full.width, &full.first[..], &full.lens[..]), (3, &[0, 0][..], &[10, 3][..]));
+    assert_eq!((full.width, &full.forgotten[..], &full.lens[..]), (3, &[0, 0][..], &[10, 3][..]));
     // position 9 still sees 8, so only two blocks of four are forgotten
-    assert_eq!((window.width, &window.first[..]), (1, &[2, 0][..]));
+    assert_eq!((window.width, &window.forgotten[..]), (1, &[2, 0][..]));
     for view in &batch.views {
         for (row, pos) in [(0, 9), (1, 0), (1, 1), (1, 2)] {
             let token = (view.starts[row] + pos - batch.positions[view.starts[row] as usize]) as usize;

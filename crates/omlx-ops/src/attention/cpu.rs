@@ -1,50 +1,26 @@
 //! The CPU version: online softmax (Milakov and Gimelshein, 2018) over tiles of keys, straight from the pool.
 //!
 //! Tiles are cut at absolute positions, so a query adds up its keys in the same order whatever chunk or batch it arrives in.
-//! A task is some tokens of one row for one key head (or a part of its query heads).
+//! A task is some tokens of one row for one key head (or a part of its query heads). Where many queries share a tile it is
+//! first widened to f32, once for all of them.
 
+mod tile;
+
+use std::cell::Cell;
 use std::ops::Range;
 
 use candle_core::Tensor;
-use half::{bf16, f16};
 
+use self::tile::{Element, Keys, Score, State, TILE, Visible, attend, widen};
 use super::{Attend, Pool, RowView};
-use crate::simd::exp::exp;
-use crate::simd::{Isa, LANES, Simd, for_isa};
+use crate::simd::{Isa, Simd, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
-/// Keys per tile, cut at multiples of it.
-const TILE: usize = 64;
 /// Query tokens per task.
 const TOKENS: usize = 16;
-
-/// A type that pools are made of.
-trait Element: Copy + Sync {
-    /// # Safety
-    /// A register's worth of elements is readable and the set of `S` exists.
-    unsafe fn load<S: Simd>(at: *const Self) -> S::V;
-    fn to_f32(self) -> f32;
-}
-
-macro_rules! element {
-    ($t:ty, $load:ident, $to_f32:expr) => {
-        impl Element for $t {
-            #[inline(always)]
-            unsafe fn load<S: Simd>(at: *const Self) -> S::V {
-                // SAFETY: passed on.
-                unsafe { S::$load(at) }
-            }
-            #[inline(always)]
-            fn to_f32(self) -> f32 {
-                $to_f32(self)
-            }
-        }
-    };
-}
-element!(f32, load, |x| x);
-element!(f16, load_f16, f16::to_f32);
-element!(bf16, load_bf16, bf16::to_f32);
+/// From so many queries on a tile is widened first.
+const MANY: usize = 8;
 
 pub(super) fn attention(q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
     attention_with(Isa::best(), q, pool, rows, how)
@@ -103,6 +79,15 @@ struct Job<'a> {
     dim: usize,
 }
 
+/// A thread's buffers, kept between tasks.
+#[derive(Default)]
+struct Scratch {
+    acc: Vec<f32>,  // [queries, D]
+    max: Vec<f32>,  // [queries]
+    sum: Vec<f32>,  // [queries]
+    wide: Vec<f32>, // [2, TILE, D]
+}
+
 impl Job<'_> {
     fn tasks(&self) -> Vec<Task> {
         let group = self.heads / self.kv_heads;
@@ -127,157 +112,160 @@ impl Job<'_> {
     }
 
     fn run<E: Element>(&self, isa: Isa, k: &[E], v: &[E], task: &Task) {
-        let job = self;
-        for_isa!(isa, run::<E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task));
+        // Taken out and put back rather than borrowed in a closure: a closure's body would be compiled without the
+        // instruction set, and every intrinsic would become a call.
+        thread_local!(static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default()));
+        let mut scratch = SCRATCH.take();
+        let (job, s) = (self, &mut scratch);
+        for_isa!(isa, run::<E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task, s: &mut Scratch));
+        SCRATCH.set(scratch);
     }
-}
 
-/// A query's running state: largest score, sum of weights, weighted sum of values.
-struct State {
-    max: f32,
-    sum: f32,
-    acc: Vec<f32>,
+    /// The position of one of the step's tokens.
+    fn position(&self, task: &Task, token: usize) -> usize {
+        token - self.rows.starts[task.row] as usize + self.rows.start_position(task.row)
+    }
+
+    /// What the token at `pos` sees of a tile.
+    fn visible(&self, pos: usize, tile: usize) -> Visible {
+        let reach = self.how.reach;
+        [inside(tile, 0, reach.kept(pos)), inside(tile, reach.first_visible(pos), pos + 1)]
+    }
+
+    /// Where the keys of a tile lie that the task's tokens see between them; others may be forgotten and are not asked for.
+    fn places(&self, task: &Task, tile: usize, seen: &Visible, places: &mut [usize; TILE]) {
+        let width = self.kv_heads * self.dim;
+        for range in seen {
+            let mut pos = tile + range.start;
+            while pos < tile + range.end {
+                let to = (pos / self.block + 1) * self.block;
+                let mut place = self.rows.slot(task.row, pos, self.block) * width + task.kv_head * self.dim;
+                for key in pos..to.min(tile + range.end) {
+                    places[key - tile] = place;
+                    place += width;
+                }
+                pos = to;
+            }
+        }
+    }
+
+    fn query(&self, token: usize, head: usize) -> &[f32] {
+        &self.q[token * self.stride + head * self.dim..][..self.dim]
+    }
 }
 
 /// # Safety
 /// The instruction set of `S` exists.
 #[inline(always)]
-unsafe fn run<S: Simd, E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task) {
-    let (dim, reach) = (job.dim, job.how.reach);
-    let shift = job.rows.start_position(task.row) as isize - job.rows.starts[task.row] as isize;
-    let position = |token: usize| (token as isize + shift) as usize;
-    let start = |head: usize| match job.sinks {
-        Some(sinks) => State { max: sinks[head], sum: 1.0, acc: vec![0.0; dim] },
-        None => State { max: f32::NEG_INFINITY, sum: 0.0, acc: vec![0.0; dim] },
-    };
-    let mut states: Vec<State> = task.tokens.clone().flat_map(|_| task.heads.clone().map(start)).collect();
-    let last = position(task.tokens.end - 1);
-    let mut tile = reach.first_visible(position(task.tokens.start)) / TILE * TILE;
+unsafe fn run<S: Simd, E: Element>(job: &Job<'_>, k: &[E], v: &[E], task: &Task, scratch: &mut Scratch) {
+    let dim = job.dim;
+    let count = task.tokens.len() * task.heads.len();
+    begin(job, task, count, scratch);
+    let (first, last) = (job.position(task, task.tokens.start), job.position(task, task.tokens.end - 1));
+    let window = job.how.reach.first_visible(first) / TILE * TILE;
     let mut places = [0usize; TILE];
+    let mut tile = 0;
     while tile <= last {
-        // where the tile's keys lie; those behind every query's reach may be forgotten and are not asked for
-        let from = reach.first_visible(position(task.tokens.start)).max(tile);
-        let to = (last + 1).min(tile + TILE);
-        for pos in from..to {
-            places[pos - tile] = (job.rows.slot(task.row, pos, job.block) * job.kv_heads + task.kv_head) * dim;
+        // a later token keeps no less, and the windows together go from the first one's start to the last one's end
+        let kept = inside(tile, 0, job.how.reach.kept(last));
+        if tile < window && kept.is_empty() {
+            tile = window; // between what is kept and the window
+            continue;
         }
-        let mut state = states.iter_mut();
-        for token in task.tokens.clone() {
-            let at = position(token);
-            let visible = reach.first_visible(at).max(tile)..(at + 1).min(tile + TILE);
-            for head in task.heads.clone() {
-                let state = state.next().expect("one state per token and head");
-                if !visible.is_empty() {
-                    let q = &job.q[token * job.stride + head * dim..][..dim];
-                    let places = &places[visible.start - tile..visible.end - tile];
-                    // SAFETY: passed on; the places lie inside the pools, which the slices check per key.
-                    unsafe { step::<S, E>(job.how, q, (k, v), places, state) };
+        let seen = [kept.clone(), inside(tile, job.how.reach.first_visible(first).max(tile + kept.end), last + 1)];
+        job.places(task, tile, &seen, &mut places);
+        let keys = Keys { k, v, places: &places, dim };
+        keys.check(&seen);
+        // SAFETY: passed on; the keys were checked.
+        unsafe {
+            if count < MANY {
+                queries::<S, E>(job, task, tile, keys, scratch);
+            } else {
+                let mut wide = std::mem::take(&mut scratch.wide);
+                wide.resize(2 * TILE * dim, 0.0);
+                let (wide_k, wide_v) = wide.split_at_mut(TILE * dim);
+                widen::<S, E>(k, &places, &seen, wide_k);
+                widen::<S, E>(v, &places, &seen, wide_v);
+                let mut in_order = [0usize; TILE];
+                for (key, place) in in_order.iter_mut().enumerate() {
+                    *place = key * dim;
                 }
+                queries::<S, f32>(job, task, tile, Keys { k: wide_k, v: wide_v, places: &in_order, dim }, scratch);
+                scratch.wide = wide;
             }
         }
         tile += TILE;
     }
-    let mut state = states.iter();
+    let mut i = 0;
     for token in task.tokens.clone() {
         for head in task.heads.clone() {
-            let state = state.next().expect("one state per token and head");
             // SAFETY: this token and head belong to this task alone.
             let out = unsafe { job.out.slice((token * job.heads + head) * dim, dim) };
-            for (out, acc) in out.iter_mut().zip(&state.acc) {
-                *out = acc / state.sum;
+            for (out, acc) in out.iter_mut().zip(&scratch.acc[i * dim..]) {
+                *out = acc / scratch.sum[i];
             }
+            i += 1;
         }
     }
 }
 
-/// One query against up to a tile of keys.
-#[inline(always)]
-unsafe fn step<S: Simd, E: Element>(
-    how: &Attend,
-    q: &[f32],
-    (k, v): (&[E], &[E]),
-    places: &[usize],
-    state: &mut State,
-) {
-    let mut scores = [f32::NEG_INFINITY; TILE];
-    for (score, place) in scores.iter_mut().zip(places) {
-        // SAFETY: both slices have the head size.
-        let dot = unsafe { dot::<S, E>(q, &k[*place..][..q.len()]) } * how.scale;
-        *score = match how.softcap {
-            Some(cap) => (dot / cap).tanh() * cap,
-            None => dot,
-        };
-    }
-    let scores = &mut scores[..places.len()];
-    let max = scores.iter().fold(state.max, |a, b| a.max(*b));
-    let shrink = exp(state.max - max);
-    let mut sum = 0.0;
-    for score in scores.iter_mut() {
-        *score = exp(*score - max);
-    }
-    for weight in scores.iter() {
-        sum += *weight;
-    }
-    state.max = max;
-    state.sum = state.sum * shrink + sum;
-    // SAFETY: `acc` has the head size and every place is followed by one whole head.
-    unsafe { accumulate::<S, E>(&mut state.acc, shrink, v, places, scores) };
+/// The part of positions `from..to` that lies in a tile, counted from the tile's start.
+fn inside(tile: usize, from: usize, to: usize) -> Range<usize> {
+    let to = to.clamp(tile, tile + TILE) - tile;
+    (from.max(tile) - tile).min(to)..to
 }
 
-#[inline(always)]
-unsafe fn dot<S: Simd, E: Element>(q: &[f32], k: &[E]) -> f32 {
-    let whole = q.len() / LANES * LANES;
-    // SAFETY: both have at least `whole` elements.
-    let mut sum = unsafe {
-        let (mut even, mut odd) = ([S::splat(0.0); 2], [S::splat(0.0); 2]);
-        let (q, k) = (q.as_ptr(), k.as_ptr());
-        let mut i = 0;
-        while i + 2 * LANES <= whole {
-            multiply::<S, E>(&mut even, q.add(i), k.add(i));
-            multiply::<S, E>(&mut odd, q.add(i + LANES), k.add(i + LANES));
-            i += 2 * LANES;
+fn begin(job: &Job<'_>, task: &Task, count: usize, scratch: &mut Scratch) {
+    scratch.acc.clear();
+    scratch.acc.resize(count * job.dim, 0.0);
+    scratch.max.clear();
+    scratch.sum.clear();
+    for _ in task.tokens.clone() {
+        for head in task.heads.clone() {
+            // a sink has its share of the sum from the start
+            scratch.max.push(job.sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]));
+            scratch.sum.push(if job.sinks.is_some() { 1.0 } else { 0.0 });
         }
-        if i < whole {
-            multiply::<S, E>(&mut even, q.add(i), k.add(i));
+    }
+}
+
+/// All queries of a task against one tile, two at a time where they see the same.
+#[inline(always)]
+unsafe fn queries<S: Simd, E: Element>(job: &Job<'_>, task: &Task, tile: usize, keys: Keys<'_, E>, s: &mut Scratch) {
+    let (dim, heads) = (job.dim, task.heads.len());
+    let count = task.tokens.len() * heads;
+    let score = Score { scale: job.how.scale, softcap: job.how.softcap };
+    let of = |i: usize| (task.tokens.start + i / heads, task.heads.start + i % heads);
+    let mut i = 0;
+    while i < count {
+        let (token, head) = of(i);
+        let visible = job.visible(job.position(task, token), tile);
+        let acc = &mut s.acc[i * dim..];
+        if visible.iter().all(Range::is_empty) {
+            i += 1;
+            continue;
         }
-        S::sum([S::add(even[0], odd[0]), S::add(even[1], odd[1])])
-    };
-    for i in whole..q.len() {
-        sum = q[i].mul_add(k[i].to_f32(), sum);
-    }
-    sum
-}
-
-/// Sixteen products on top of `lanes`.
-#[inline(always)]
-unsafe fn multiply<S: Simd, E: Element>(lanes: &mut [S::V; 2], q: *const f32, k: *const E) {
-    for (part, lanes) in lanes.iter_mut().enumerate().take(S::PARTS) {
-        let at = part * S::WIDTH;
-        // SAFETY: sixteen elements are readable, says the caller.
-        *lanes = unsafe { S::fma(S::load(q.add(at)), E::load::<S>(k.add(at)), *lanes) };
-    }
-}
-
-/// `acc = acc * shrink + Σ weight · value`.
-#[inline(always)]
-unsafe fn accumulate<S: Simd, E: Element>(acc: &mut [f32], shrink: f32, v: &[E], places: &[usize], weights: &[f32]) {
-    let dim = acc.len();
-    let whole = dim / LANES * LANES;
-    assert!(places.iter().all(|place| place + dim <= v.len()));
-    for d in (0..whole).step_by(S::WIDTH) {
-        // SAFETY: a register's worth of elements from `d` on exists in `acc` and in every value.
+        let pair =
+            i + 1 < count && (i % heads + 1 < heads || job.visible(job.position(task, of(i + 1).0), tile) == visible);
+        // SAFETY: passed on.
         unsafe {
-            let mut sum = S::mul(S::load(acc.as_ptr().add(d)), S::splat(shrink));
-            for (place, weight) in places.iter().zip(weights) {
-                sum = S::fma(S::splat(*weight), E::load::<S>(v.as_ptr().add(place + d)), sum);
+            if pair {
+                let (other_token, other_head) = of(i + 1);
+                let q = [job.query(token, head), job.query(other_token, other_head)];
+                let (first_max, second_max) = s.max[i..].split_at_mut(1);
+                let (first_sum, second_sum) = s.sum[i..].split_at_mut(1);
+                let (first_acc, second_acc) = acc.split_at_mut(dim);
+                let states = [
+                    State { max: &mut first_max[0], sum: &mut first_sum[0], acc: first_acc },
+                    State { max: &mut second_max[0], sum: &mut second_sum[0], acc: &mut second_acc[..dim] },
+                ];
+                attend::<S, E, 2>(score, q, keys, &visible, states);
+                i += 2;
+            } else {
+                let state = State { max: &mut s.max[i], sum: &mut s.sum[i], acc: &mut acc[..dim] };
+                attend::<S, E, 1>(score, [job.query(token, head)], keys, &visible, [state]);
+                i += 1;
             }
-            S::store(acc.as_mut_ptr().add(d), sum);
-        }
-    }
-    for d in whole..dim {
-        acc[d] *= shrink;
-        for (place, weight) in places.iter().zip(weights) {
-            acc[d] = weight.mul_add(v[place + d].to_f32(), acc[d]);
         }
     }
 }

@@ -20,8 +20,10 @@ fn one_row(q: &Tensor, pool: Pool<'_>, rows: &RowView, row: usize, how: &Attend)
     let (tokens, heads, dim) = q.dims3()?;
     let device = q.device();
     let start = rows.start_position(row);
-    let first = rows.first[row] as usize * pool.block;
-    let slots: Vec<u32> = (first..rows.lens[row] as usize).map(|pos| rows.slot(row, pos, pool.block) as u32).collect();
+    // all that anybody sees; what was forgotten has no slot
+    let sees = |key: usize| (start..start + tokens).any(|at| how.reach.sees(at, key));
+    let keys: Vec<usize> = (0..rows.lens[row] as usize).filter(|key| sees(*key)).collect();
+    let slots: Vec<u32> = keys.iter().map(|pos| rows.slot(row, *pos, pool.block) as u32).collect();
     let context = slots.len();
     let slots = Tensor::new(slots, device)?;
     let group = heads / pool.k.dim(1)?;
@@ -39,10 +41,7 @@ fn one_row(q: &Tensor, pool: Pool<'_>, rows: &RowView, row: usize, how: &Attend)
         scores = ((scores / f64::from(cap))?.tanh()? * f64::from(cap))?;
     }
     let mask: Vec<f32> = (start..start + tokens)
-        .flat_map(|at| {
-            let visible = how.reach.first_visible(at)..=at;
-            (first..first + context).map(move |key| if visible.contains(&key) { 0.0 } else { f32::NEG_INFINITY })
-        })
+        .flat_map(|at| keys.iter().map(move |key| if how.reach.sees(at, *key) { 0.0 } else { f32::NEG_INFINITY }))
         .collect();
     scores = scores.broadcast_add(&Tensor::from_vec(mask, (1, tokens, context), device)?)?;
     if let Some(sinks) = &how.sinks {

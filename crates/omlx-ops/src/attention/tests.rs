@@ -40,7 +40,9 @@ impl Case {
         let mut next = 0u32;
         for (tokens, context) in rows {
             let blocks = context.div_ceil(self.block);
-            let first = self.reach.first_visible(context - tokens) / self.block;
+            let kept = self.reach.kept_blocks(self.block);
+            let window = self.reach.first_visible(context - tokens) / self.block;
+            let forgotten = window.saturating_sub(kept);
             let ids: Vec<u32> = (0..blocks).map(|i| (next + i as u32) * 7 % 211).collect();
             next += blocks as u32;
             for pos in context - tokens..*context {
@@ -48,8 +50,10 @@ impl Case {
             }
             view.starts.push(view.slots.len() as u32);
             view.lens.push(*context as u32);
-            view.first.push(first as u32);
-            tables.push(ids[first..].to_vec());
+            view.kept = kept as u32;
+            view.forgotten.push(forgotten as u32);
+            let live = ids.iter().enumerate().filter(|(i, _)| *i < kept || *i >= kept + forgotten).map(|(_, id)| *id);
+            tables.push(live.collect::<Vec<_>>());
         }
         view.width = tables.iter().map(Vec::len).max().unwrap();
         view.tables = tables
@@ -98,7 +102,7 @@ impl Case {
                     let mut view = full.clone();
                     view.starts = vec![0, (b - a) as u32];
                     view.lens = vec![(context - tokens + b) as u32];
-                    view.first = vec![full.first[row]];
+                    view.forgotten = vec![full.forgotten[row]];
                     view.tables = full.tables[row * full.width..][..full.width].to_vec();
                     view.slots = full.slots[from + a..from + b].to_vec();
                     let q = q.narrow(0, from + a, b - a).unwrap();
@@ -123,6 +127,13 @@ fn windows() {
     for window in [1, 2, 3, 4, 5, 11, 63, 64, 65, 128] {
         Case { reach: Reach::Last(window), ..Case::default() }.check();
     }
+}
+#[test]
+fn kept_starts() {
+    for (first, last) in [(1, 4), (4, 5), (5, 1), (3, 64), (70, 3), (64, 65)] {
+        Case { reach: Reach::Keep { first, last }, ..Case::default() }.check();
+    }
+    Case { reach: Reach::Keep { first: 130, last: 9 }, rows: vec![(20, 700), (1, 300)], ..Case::default() }.check();
 }
 #[test]
 fn block_sizes() {
