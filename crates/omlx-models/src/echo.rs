@@ -5,6 +5,8 @@
 //! slot, a stale block, a lost token or a window off by one changes a state and, by way of the next layer, every later
 //! answer. `answer` computes the same from the tokens alone.
 
+use std::ops::Range;
+
 use candle_core::{DType, Result, Tensor};
 use omlx_kv::{Batch, Codec, KvCache, KvGroup, KvLayout, LayerKv};
 use omlx_ops::{Reach, RowView};
@@ -52,7 +54,7 @@ impl EchoModel {
     pub fn answer(&self, tokens: &[u32]) -> u32 {
         let mut states = tokens.to_vec();
         for (layer, reach) in self.reaches.iter().enumerate() {
-            let seen = |pos: usize| (reach.first_visible(pos)..=pos).map(|at| (states[at], at as u32));
+            let seen = |pos: usize| (0..=pos).filter(move |at| reach.sees(pos, *at)).map(|at| (states[at], at as u32));
             let next = |pos| state(seen(pos).fold(seed(layer), |sum, (s, at)| fold(fold(sum, s, at), s, at)));
             states = (0..tokens.len()).map(next).collect();
         }
@@ -68,19 +70,20 @@ impl EchoModel {
         for row in 0..view.lens.len() {
             let positions = &batch.positions[batch.starts[row] as usize..batch.starts[row + 1] as usize];
             let Some(first) = positions.first() else { continue };
-            let from = reach.first_visible(*first as usize);
-            let stored = read(view, row, from, kv)?;
+            let (from, last) = (reach.first_visible(*first as usize), positions[positions.len() - 1] as usize);
+            let starts = read(view, row, 0..reach.kept(last).min(from), kv)?;
+            let stored = read(view, row, from..view.lens[row] as usize, kv)?;
             // Tokens that see from the same place on continue one sum; a window starts a new one for each.
-            let (mut sum, mut begin, mut end) = (seed(layer), from, from);
+            let (mut sum, mut begin, mut end) = (seed(layer), usize::MAX, from);
             for pos in positions.iter().map(|p| *p as usize) {
                 let visible = reach.first_visible(pos);
                 if visible != begin {
-                    (sum, begin, end) = (seed(layer), visible, visible);
+                    // What is kept comes first; of it, some may lie in this step's part of the row.
+                    let kept = starts.iter().chain(&stored).take(reach.kept(pos));
+                    (sum, begin, end) = (kept.fold(seed(layer), whole), visible, visible);
                 }
                 // A position beyond the row's end is a fault of the caller's, to show as a wrong answer.
-                for [k_state, k_pos, v_pos, v_state] in stored.iter().take(pos + 1 - from).skip(end - from) {
-                    sum = fold(fold(sum, *k_state, *k_pos), *v_state, *v_pos);
-                }
+                sum = stored.iter().take(pos + 1 - from).skip(end - from).fold(sum, whole);
                 end = pos + 1;
                 next.push(state(sum));
             }
@@ -125,15 +128,19 @@ fn write(states: &[u32], positions: &[u32], kv: &LayerKv<'_>) -> Result<()> {
     Ok(kv.write(&pairs(states, positions)?, &pairs(positions, states)?)?)
 }
 
-/// What the tables say lies at `from` and after, up to the row's end: (key state, key position, value position, value state).
-fn read(view: &RowView, row: usize, from: usize, kv: &LayerKv<'_>) -> Result<Vec<[u32; 4]>> {
+/// What the tables say lies at these positions: (key state, key position, value position, value state).
+fn read(view: &RowView, row: usize, positions: Range<usize>, kv: &LayerKv<'_>) -> Result<Vec<[u32; 4]>> {
+    if positions.is_empty() {
+        return Ok(Vec::new());
+    }
     let block = kv.block();
     let table = &view.tables[row * view.width..][..view.width];
     let slot = |pos: usize| {
-        let place = pos / block - view.first[row] as usize;
+        let gap = if pos / block < view.kept as usize { 0 } else { view.forgotten[row] as usize };
+        let place = pos / block - gap;
         table[place] * block as u32 + (pos % block) as u32
     };
-    let slots: Vec<u32> = (from..view.lens[row] as usize).map(slot).collect();
+    let slots: Vec<u32> = positions.map(slot).collect();
     let (k, v) = kv.read(&slots)?; // [N, 1, 2] each
     let (k, v) = (k.flatten_all()?.to_vec1::<f32>()?, v.flatten_all()?.to_vec1::<f32>()?);
     let quad = |(k, v): (&[f32], &[f32])| [k[0] as u32, k[1] as u32, v[0] as u32, v[1] as u32];
@@ -142,6 +149,11 @@ fn read(view: &RowView, row: usize, from: usize, kv: &LayerKv<'_>) -> Result<Vec
 
 fn seed(layer: usize) -> u64 {
     0x6f6d_6c78 + layer as u64
+}
+
+/// A key and a value onto the sum.
+fn whole(sum: u64, [k_state, k_pos, v_pos, v_state]: &[u32; 4]) -> u64 {
+    fold(fold(sum, *k_state, *k_pos), *v_state, *v_pos)
 }
 
 /// One step of SplitMix64 over the sum and what was read.

@@ -80,11 +80,13 @@ fn tokens(seed: u32, len: usize) -> Vec<u32> {
     (0..len as u32).map(|i| (seed * 7919 + i * 104_729) % VOCAB as u32).collect()
 }
 
-const MIXES: [&[Reach]; 4] = [
+const MIXES: [&[Reach]; 6] = [
     &[Reach::All],
     &[Reach::Last(5), Reach::All],
     &[Reach::All, Reach::Last(1), Reach::Last(3), Reach::All],
     &[Reach::Last(4), Reach::Last(4), Reach::Last(9)],
+    &[Reach::Keep { first: 3, last: 4 }, Reach::All],
+    &[Reach::Keep { first: 6, last: 2 }, Reach::Keep { first: 1, last: 9 }],
 ];
 
 #[test]
@@ -164,7 +166,7 @@ fn faults_of_reading_show_at_once() {
         stage.step(&[(one, &tokens(1, 10)), (two, &tokens(2, 10))], |_| ());
         let answers = stage.step(&[(one, &[7]), (two, &[9])], |b| {
             let view = &mut b.views[0];
-            let last = (10 / BLOCK) - view.first[0] as usize;
+            let last = (10 / BLOCK) - view.forgotten[0] as usize;
             let (x, y) = (last, view.width + last);
             view.tables.swap(x, y);
         });
