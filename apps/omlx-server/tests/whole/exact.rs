@@ -1,6 +1,6 @@
 //! Flags that change numbers: the server computes what the library computes with the same setting, and no other.
 //!
-//! Seen to be caught: the type of the cache left at f32 whatever the flag says.
+//! Seen to be caught: a cache in f32 whatever the flag says; `--kernels` without effect.
 
 use candle_core::{DType, Device};
 use omlx_fixtures::{golden, tiny};

@@ -1,4 +1,6 @@
 //! `--model OWNER/NAME`: fetched from a hub on loopback once, then served from this machine.
+//!
+//! Seen to be caught: the hub asked although the model is here.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -112,7 +112,7 @@ fn an_idle_server_stops_at_once_and_cleanly() {
     assert!(server.ended(Duration::from_secs(3)).success());
 }
 
-/// Seen to fail with workers that spin on, and with an engine that looks into its mailbox every millisecond.
+/// Seen to fail with one task that wakes every millisecond.
 #[test]
 fn an_idle_server_uses_no_processor() {
     let server = Server::start(&["--model", &llama()]);
