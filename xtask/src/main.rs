@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod dist;
+mod golden;
 mod models;
 mod shell;
 mod sim;
@@ -47,6 +48,12 @@ Speed
       --threads N       threads of both sides, one per core unless given
       --json FILE       write every figure
 
+References
+  golden [NAME...]  Make the tests' references anew with transformers, in a Python environment of its own (some hundred
+                    MB, once), and write those that differ; tiny and real models, all unless named.
+      --check           only say what differs, and fail if anything does
+      --python PATH     use this interpreter, which has what fixtures/requirements.txt names, and make no environment
+
 House
   tidy              Check the rules of the house: layers, captions, sizes, names.
   dist              Build the release binary and try to publish every public crate, without doing so.
@@ -67,6 +74,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(rest),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
+        "golden" => golden::run(rest),
         "models" => models::run(rest),
         "sim" => sim::run(rest),
         "tidy" => tidy::run(rest),

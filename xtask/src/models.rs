@@ -41,7 +41,7 @@ fn choose(names: &[&str]) -> Done<Vec<&'static Model>> {
         return Ok(TABLE.iter().collect());
     }
     let find = |name: &&str| {
-        let known = || TABLE.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
+        let known = || self::names().collect::<Vec<_>>().join(", ");
         TABLE
             .iter()
             .find(|m| m.name == *name)
@@ -52,12 +52,39 @@ fn choose(names: &[&str]) -> Done<Vec<&'static Model>> {
 
 /// The folder models are kept in.
 pub(crate) fn cache() -> Done<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let below = |dir: PathBuf| dir.join("omlx").join("models");
-    set("OMLX_MODELS")
-        .or_else(|| set("XDG_CACHE_HOME").map(below))
-        .or_else(|| set("HOME").or_else(|| set("USERPROFILE")).map(|home| below(home.join(".cache"))))
-        .ok_or_else(|| Failed::new("no home folder to keep models in; set OMLX_MODELS"))
+    set("OMLX_MODELS").map_or_else(|| Ok(our_cache()?.join("models")), Ok)
+}
+
+/// The folder of everything that is fetched once and kept.
+pub(crate) fn our_cache() -> Done<PathBuf> {
+    set("XDG_CACHE_HOME")
+        .or_else(|| Some(set("HOME").or_else(|| set("USERPROFILE"))?.join(".cache")))
+        .map(|dir| dir.join("omlx"))
+        .ok_or_else(|| Failed::new("no home folder to keep things in; set XDG_CACHE_HOME"))
+}
+
+fn set(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+/// The names of all models.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|model| model.name)
+}
+
+/// The Hugging Face folder of a model by name, fetched and made if it is not here.
+pub(crate) fn folder(name: &str) -> Done<PathBuf> {
+    let (dir, model) = (cache()?, choose(&[name])?[0]);
+    if !whole(model, &dir) {
+        fetch(model, &dir)?;
+        make_folder(model, &dir)?;
+    }
+    Ok(dir.join(model.name))
+}
+
+/// Whether the folder is here; it takes its name when it is complete.
+fn whole(model: &Model, dir: &Path) -> bool {
+    dir.join(model.name).join("model.safetensors").is_file()
 }
 
 /// The GGUF file of a model by name, fetched if it is not here.
@@ -126,10 +153,10 @@ fn sha256(path: &Path) -> Done<String> {
 
 /// Makes a Hugging Face folder of the GGUF file, which tests of the folder loader need.
 fn make_folder(model: &Model, dir: &Path) -> Done {
-    let out = dir.join(model.name);
-    if out.join("model.safetensors").is_file() {
+    if whole(model, dir) {
         return Ok(());
     }
+    let out = dir.join(model.name);
     // made beside and renamed, so that an interrupted run leaves no half folder
     let making = dir.join(format!(".{}.making", model.name));
     let _ = fs::remove_dir_all(&making);
@@ -146,7 +173,7 @@ fn print_table(dir: &Path) -> Done {
     for model in TABLE {
         let here = |there: bool| if there { "here" } else { "-" };
         let gguf = here(model.gguf(dir).is_file());
-        let folder = here(dir.join(model.name).join("model.safetensors").is_file());
+        let folder = here(whole(model, dir));
         println!("{:30} {:>8}  {gguf:6} {folder:6} {}", model.name, model.bytes / 1_000_000, model.license);
     }
     println!("\nin {}", dir.display());

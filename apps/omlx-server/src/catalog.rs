@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
 use omlx_http::{Card, OpenError, Served};
@@ -29,7 +30,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The models that were found, none loaded. Of two with the same path or the same name the first counts.
-    pub(crate) fn new(found: Vec<Found>, settings: Settings) -> Self {
+    pub(crate) fn new(found: Vec<Found>, settings: Settings, device: Device) -> Self {
         let (mut paths, mut ids) = (HashSet::<PathBuf>::new(), HashSet::<String>::new());
         let mut rooms = Vec::new();
         for model in found {
@@ -46,7 +47,7 @@ impl Catalog {
             }
             rooms.push(Arc::new(Room::new(model)));
         }
-        Self { rooms, loader: Arc::new(Loader::new(settings)) }
+        Self { rooms, loader: Arc::new(Loader::new(settings, device)) }
     }
 
     /// How many models look as if they can be served.

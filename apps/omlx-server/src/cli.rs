@@ -44,6 +44,11 @@ pub(crate) struct Cli {
     /// How much is logged, to the standard error; prompts, answers and keys never are.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
+
+    /// How operations compute: reference uses the slow and plain version of each, a second opinion where an answer
+    /// looks wrong.
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = KernelKind::Fast)]
+    pub(crate) kernels: KernelKind,
 }
 
 /// Which models are served.
@@ -119,6 +124,11 @@ pub(crate) struct Work {
     #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) step_tokens: u32,
 
+    /// Where to compute: cpu, cuda or cuda:N, metal or metal:N. All but cpu need a server that was built with that
+    /// feature (cargo build --release --features cuda), and are untested and slow so far.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub(crate) device: String,
+
     /// Threads that compute [default: one per physical core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: Option<u32>,
@@ -130,6 +140,13 @@ pub(crate) enum KvType {
     F32,
     F16,
     Bf16,
+}
+
+/// Which version of each operation computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KernelKind {
+    Fast,
+    Reference,
 }
 
 /// Least important message that is logged.

@@ -6,9 +6,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use candle_core::Device;
+use omlx_ops::Kernels;
 
-use crate::cli::{Cli, KvType, LogLevel};
+use crate::cli::{Cli, KernelKind, KvType, LogLevel};
 
 mod memory;
 
@@ -24,6 +26,7 @@ pub(crate) struct Resolved {
     pub(crate) port: u16,
     pub(crate) access: Access,
     pub(crate) settings: Settings,
+    pub(crate) device: Device,
     pub(crate) log_level: LogLevel,
 }
 
@@ -73,7 +76,7 @@ pub(crate) enum Context {
 impl Resolved {
     /// Answers every question that the command line left open.
     pub(crate) fn new(cli: Cli) -> Result<Self> {
-        let Cli { models, network, work, log_level } = cli;
+        let Cli { models, network, work, log_level, kernels } = cli;
         if models.name.is_some() && models.model.len() != 1 {
             bail!(
                 "--name renames one model, but --model was given {} times; name the folders as they should be called",
@@ -88,6 +91,12 @@ impl Resolved {
             _ if network.no_auth => Access::Anyone,
             _ => Access::ThisMachine,
         };
+        let device = omlx_ops::device_by_name(&work.device)
+            .with_context(|| format!("--device {} cannot be used; cpu, the default, always can", work.device))?;
+        omlx_ops::set_kernels(match kernels {
+            KernelKind::Fast => Kernels::Fast,
+            KernelKind::Reference => Kernels::Reference,
+        });
         omlx_ops::set_threads(work.threads.unwrap_or(0) as usize);
         Ok(Self {
             models: models.model.into_iter().map(|source| Wanted { source, alias: models.name.clone() }).collect(),
@@ -105,6 +114,7 @@ impl Resolved {
                 step_tokens: work.step_tokens as usize,
                 threads: omlx_ops::threads(),
             },
+            device,
             log_level,
         })
     }
@@ -135,7 +145,14 @@ impl fmt::Display for Resolved {
             s.kv_type,
             s.block
         )?;
-        write!(f, "  steps           {} tokens, {} threads", s.step_tokens, s.threads)
+        let (device, kernels) = match (&self.device, omlx_ops::kernels()) {
+            (Device::Cpu, Kernels::Fast) => ("CPU", ""),
+            (Device::Cpu, Kernels::Reference) => ("CPU", ", reference operations (slow)"),
+            (Device::Cuda(_), _) => ("CUDA", ", UNTESTED, reference operations (slow)"),
+            (Device::Metal(_), _) => ("Metal", ", UNTESTED, reference operations (slow)"),
+        };
+        writeln!(f, "  device          {device}, {} threads{kernels}", s.threads)?;
+        write!(f, "  steps           {} tokens", s.step_tokens)
     }
 }
 

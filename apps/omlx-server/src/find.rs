@@ -23,9 +23,15 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
     let mut models = Vec::new();
     for model in &wanted.models {
         let bar = Bar::new();
-        let mut found = resolve(&model.source, &hub, &mut |progress| bar.show(progress))
-            .with_context(|| format!("--model {}", model.source))?;
+        let looked = resolve(&model.source, &hub, &mut |progress| bar.show(progress));
         bar.end();
+        let mut found = match looked {
+            // Listed with the reason, like one below --model-dir, so that the others can be served.
+            Err(omlx_hub::Error::Incomplete { found, .. }) => *found,
+            looked => looked.with_context(|| {
+                format!("--model {}{}", model.source, if wanted.offline { ", with --offline" } else { "" })
+            })?,
+        };
         if let Some(alias) = &model.alias {
             found.id.clone_from(alias);
         }

@@ -53,7 +53,7 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
-    let catalog = Catalog::new(finds.models, resolved.settings);
+    let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone());
     if catalog.cards().is_empty() {
         let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| d.display().to_string()).collect();
         bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));

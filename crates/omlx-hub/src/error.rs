@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::complete::Fault;
+use crate::discover::Found;
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -31,10 +32,10 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// The model is here, but not wholly or not usable.
-    #[error("model `{name}` cannot be served: {fault}")]
+    #[error("model `{}` cannot be served: {fault}", found.id)]
     Incomplete {
-        /// Its name.
-        name: String,
+        /// What is here, for those who list it all the same.
+        found: Box<Found>,
         /// Which file, and what to do.
         fault: Fault,
     },
@@ -87,7 +88,7 @@ pub enum Error {
         status: u16,
     },
     /// The hub does not know the repository, revision or file.
-    #[error("{url}: not on the hub")]
+    #[error("{url}: not on the hub; check the spelling of owner/name and of the revision or file behind it")]
     NotOnHub {
         /// What was asked for.
         url: String,

@@ -110,9 +110,9 @@ fn not_found(name: &str, config: &Config, is_repo: bool) -> Error {
 }
 
 fn servable(found: Found) -> Result<Found> {
-    match &found.state {
+    match found.state.clone() {
         Ok(_) => Ok(found),
-        Err(fault) => Err(Error::Incomplete { name: found.id, fault: fault.clone() }),
+        Err(fault) => Err(Error::Incomplete { found: Box::new(found), fault }),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Error::is_request`] tells the caller's fault from the model folder's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,6 +11,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A fault of a vocabulary or template that does not name its file, with the file or folder it is in.
+    #[error("{}: {fault}{}", path.display(), fault.way_out())]
+    In {
+        /// The GGUF file or the model folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: Box<Error>,
+    },
     /// A file could not be read.
     #[error("{}: {source}", path.display())]
     Io {
@@ -118,7 +126,7 @@ pub enum Error {
     },
     /// The model has no chat template.
     #[error(
-        "the model has no chat template; use the completions route, or put a chat_template.jinja into the model's folder"
+        "the model has no chat template; use the completions route (/v1/completions), or put a chat_template.jinja into the model's folder, or take a GGUF file that holds one"
     )]
     NoTemplate,
     /// The chat template refused the chat by `raise_exception`.
@@ -194,6 +202,31 @@ pub enum Error {
 }
 
 impl Error {
+    /// Names the file or folder, where the fault does not do so itself.
+    pub(crate) fn within(self, path: &Path) -> Self {
+        let nameless = match &self {
+            Self::Gguf(fault) => !matches!(fault, omlx_gguf::Error::In { .. }),
+            Self::VocabularyKind { .. }
+            | Self::PreTokenizer { .. }
+            | Self::Vocabulary { .. }
+            | Self::TemplateTooLarge { .. }
+            | Self::TemplateSyntax { .. } => true,
+            _ => false,
+        };
+        if nameless { Self::In { path: path.to_owned(), fault: Box::new(self) } } else { self }
+    }
+
+    /// What to do about a fault whose own words do not say.
+    fn way_out(&self) -> &'static str {
+        match self {
+            Self::Gguf(_) => "; fetch the file again, or load the model's own folder with its tokenizer.json",
+            Self::TemplateTooLarge { .. } | Self::TemplateSyntax { .. } => {
+                "; fetch the model again, or mend its template"
+            }
+            _ => "",
+        }
+    }
+
     /// Whether the request is at fault (and not the model's files).
     pub fn is_request(&self) -> bool {
         matches!(

@@ -25,6 +25,10 @@ pub struct TextModel {
 impl TextModel {
     /// Loads from a model folder, or from a `.gguf` file.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::read(path).map_err(|error| error.within(path))
+    }
+
+    fn read(path: &Path) -> Result<Self> {
         let parts = if path.is_dir() { folder::read(path)? } else { gguf_vocab::read(path)? };
         Ok(Self {
             template: Template::compile(&parts.sources, parts.named)?,

@@ -47,8 +47,8 @@ impl From<Failure> for OpenError {
 }
 
 impl Loader {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, device: Device::Cpu, turnstile: Arc::new(Turnstile::new(1)), one_at_a_time: Mutex::new(()) }
+    pub(crate) fn new(settings: Settings, device: Device) -> Self {
+        Self { settings, device, turnstile: Arc::new(Turnstile::new(1)), one_at_a_time: Mutex::new(()) }
     }
 
     /// Loads a model and starts its engine.

@@ -40,7 +40,11 @@ enum Door {
 
 impl Room {
     pub(crate) fn new(found: Found) -> Self {
-        let trouble = found.state.err().map(|fault| format!("{}: {fault}", found.path.display()));
+        let trouble = found.state.err().map(|fault| {
+            // Some faults name the file within the folder, some the whole path, most neither.
+            let (path, fault) = (found.path.display().to_string(), fault.to_string());
+            if fault.starts_with(&path) { fault } else { format!("{path}: {fault}") }
+        });
         let state = Mutex::new(State { trouble, door: Door::Closed });
         let modified = std::fs::metadata(&found.path).and_then(|m| m.modified()).ok();
         let created = modified.and_then(|t| t.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs());

@@ -24,7 +24,7 @@ fn settings() -> Settings {
 }
 
 fn catalog(root: &Path) -> Catalog {
-    Catalog::new(discover(&[root.to_owned()]).models, settings())
+    Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu)
 }
 
 fn models(names: &[&str]) -> tempfile::TempDir {
@@ -124,6 +124,6 @@ fn of_two_with_the_same_name_the_first_counts() {
     let (a, b) = (models(&["m"]), models(&["m"]));
     let roots = [a.path().to_owned(), b.path().to_owned(), a.path().to_owned()];
     let found = roots.iter().flat_map(|root| discover(std::slice::from_ref(root)).models).collect();
-    let catalog = Catalog::new(found, settings());
+    let catalog = Catalog::new(found, settings(), Device::Cpu);
     assert_eq!(catalog.cards().len(), 1);
 }

@@ -10,7 +10,7 @@ fn resolve(args: &str) -> Result<Resolved> {
 
 #[track_caller]
 fn refused(args: &str, part: &str) {
-    let error = resolve(args).map(|r| r.to_string()).unwrap_err().to_string();
+    let error = format!("{:#}", resolve(args).map(|r| r.to_string()).unwrap_err());
     assert!(error.contains(part), "{args}: {error}");
 }
 
@@ -46,4 +46,21 @@ fn what_is_refused() {
     refused("--model m --block 0", "1..=1024");
     refused("--model m --port 70000", "65535");
     refused("--model m --kv-dtype f8", "possible values");
+    refused("--model m --kernels none", "possible values");
+}
+
+#[test]
+fn devices() {
+    assert!(resolve("--model m").unwrap().to_string().contains("device          CPU, "));
+    assert!(matches!(resolve("--model m --device cpu").unwrap().device, Device::Cpu));
+    refused("--model m --device tpu", "known devices are cpu, cuda[:N] and metal[:N]");
+    refused("--model m --device cuda:x", "must be a number");
+    // A build that has one of them is not asked: its driver's words are not ours.
+    if !candle_core::utils::cuda_is_available() {
+        refused("--model m --device cuda", "rebuild with --features cuda");
+        refused("--model m --device cuda:1", "cpu, the default, always can");
+    }
+    if !candle_core::utils::metal_is_available() {
+        refused("--model m --device metal", "rebuild with --features metal");
+    }
 }

@@ -112,15 +112,39 @@ fn an_idle_server_stops_at_once_and_cleanly() {
     assert!(server.ended(Duration::from_secs(3)).success());
 }
 
+/// Seen to fail with one task that wakes every millisecond.
 #[test]
 fn an_idle_server_uses_no_processor() {
     let server = Server::start(&["--model", &llama()]);
+    rests(&server, "before the first request");
     server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 8})).send().ok();
-    std::thread::sleep(Duration::from_millis(500));
-    let Some(before) = server.ticks() else { return };
-    std::thread::sleep(Duration::from_secs(2));
-    let used = server.ticks().unwrap() - before;
-    assert!(used <= 1, "{used} ticks in two idle seconds");
+    rests(&server, "after an answer");
+    let mut left =
+        server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 400, "stream": true})).open();
+    first_event(&mut left);
+    drop(left);
+    server.settle(Duration::from_secs(10));
+    rests(&server, "after a client that went away");
+    // A connection that is kept open and says nothing.
+    let _open = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    rests(&server, "with a silent client");
+}
+
+/// Only the server's own time is counted, so other programs do not matter; but on a busy machine what is left to do after an
+/// answer may come late, so of several spans the quietest counts. A server that does not rest is busy in all of them.
+#[track_caller]
+fn rests(server: &Server, when: &str) {
+    let mut least = u64::MAX;
+    for _ in 0..5 {
+        let Some(before) = server.ticks() else { return };
+        std::thread::sleep(Duration::from_millis(1500));
+        least = least.min(server.ticks().unwrap() - before);
+        if least == 0 {
+            return;
+        }
+    }
+    // a tick is a hundredth of a second
+    assert!(least <= 1, "{least} ticks in 1.5 idle seconds {when}");
 }
 
 #[test]

@@ -124,9 +124,20 @@ pub(crate) fn command() -> Command {
 /// Runs the binary to its end, which must be a failure; gives what it said.
 #[track_caller]
 pub(crate) fn fails(args: &[&str]) -> String {
-    let output = command().args(args).output().unwrap();
-    assert!(!output.status.success(), "{args:?} succeeded");
-    String::from_utf8(output.stderr).unwrap()
+    failure(command().args(args))
+}
+
+/// The same for a command; one that serves in place of failing is killed.
+#[track_caller]
+pub(crate) fn failure(command: &mut Command) -> String {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = Arc::new(Mutex::new(String::new()));
+    keep(child.stderr.take().unwrap(), Arc::clone(&said));
+    let mut server = Server { child, port: 0, output: said };
+    assert!(!server.ended(Duration::from_secs(60)).success(), "{command:?} succeeded");
+    // the pipe may hold a last line for a moment
+    within(Duration::from_secs(5), || (Arc::strong_count(&server.output) == 1).then_some(()));
+    server.output()
 }
 
 /// Asks again until there is an answer.

@@ -50,6 +50,7 @@ fn paths() {
     fs::remove_file(path("org2/m2/model.safetensors")).unwrap();
     let error = quietly(&path("org2/m2"), &nothing).unwrap_err();
     assert!(error.to_string().contains("`m2` cannot be served: incomplete"), "{error}");
+    assert!(matches!(error, Error::Incomplete { found, .. } if found.path == Path::new(&path("org2/m2"))));
     fs::write(path("org2/m2/adapter_config.json"), "{}").unwrap();
     assert!(matches!(quietly(&path("org2/m2"), &nothing), Err(Error::IsAdapter { .. })));
 }
