@@ -25,6 +25,7 @@ struct Model {
     prompt_tokens: u64,
     generated_tokens: u64,
     steps: u64,
+    failed_steps: u64,
 }
 
 /// 200 when every loaded engine is alive (also when none is loaded), else 503.
@@ -45,6 +46,7 @@ pub(crate) async fn health(State(app): State<App>) -> Response {
                 prompt_tokens: now.prompt_tokens,
                 generated_tokens: now.generated_tokens,
                 steps: now.steps,
+                failed_steps: now.failed_steps,
             }
         })
         .collect();
