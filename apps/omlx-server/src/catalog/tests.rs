@@ -151,7 +151,7 @@ async fn models_under_a_guard() {
     let dir = models(&["m"]);
     let weights = std::fs::metadata(dir.path().join("m/model.safetensors")).unwrap().len();
     for (beside, part) in
-        [(0, "the memory guard leaves"), (weights - 1, "its weights take"), (2 * weights, "too small")]
+        [(0, "the memory guard leaves"), (weights - 1, "its weights take"), (weights + 8192, "too small")]
     {
         let (catalog, guard) = guarded(dir.path(), beside);
         let Err(OpenError::NoRoom { reason }) = catalog.open("m").await.map(|_| ()) else {

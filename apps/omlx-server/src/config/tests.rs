@@ -48,7 +48,7 @@ fn what_is_refused() {
     refused("--model m --kv-dtype f8", "possible values");
     refused("--model m --kernels none", "possible values");
     refused("--model m --memory-guard bold", "safe, balanced, aggressive, off");
-    refused("--model m --step-ms -1", "--step-ms");
+    refused("--model m --step-ms 60001", "0..=60000");
 }
 
 #[test]
