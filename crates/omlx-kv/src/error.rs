@@ -20,13 +20,41 @@ pub enum Error {
         /// Tokens of the sequence that the smallest cache holds.
         tokens: usize,
     },
-    /// More tokens than a [`Solo`](crate::Solo) cache was made for.
-    #[error("{tokens} tokens do not fit a cache made for {context}")]
+    /// More tokens than a sequence may have in a [`Solo`](crate::Solo) or [`Rows`](crate::Rows) cache.
+    #[error("{tokens} tokens do not fit a cache made for {context} per sequence")]
     Context {
         /// Tokens in all.
         tokens: usize,
         /// The cache's size in tokens.
         context: usize,
+    },
+    /// There are not enough blocks for a row's next tokens.
+    #[error("no blocks are left for a row of {tokens} tokens; let another row leave, or make the cache for more rows")]
+    Full {
+        /// Tokens that the row would have.
+        tokens: usize,
+    },
+    /// A row cannot be cut back: what its last token would see is gone.
+    #[error(
+        "cannot cut back to {len} tokens: a window has forgotten everything before position {from}; \
+         join a new row with the tokens that are left"
+    )]
+    Forgotten {
+        /// Where the cut was to be.
+        len: usize,
+        /// The first position that the window still holds.
+        from: usize,
+    },
+    /// A row cannot be cut back: other rows hold the block that would be written again.
+    #[error(
+        "cannot cut back to {len} tokens, inside a block of {block} that other rows hold too; \
+         cut at a multiple of {block}, or join a new row with the tokens that are left"
+    )]
+    Shared {
+        /// Where the cut was to be.
+        len: usize,
+        /// Tokens per block.
+        block: usize,
     },
     /// An operation on the tensors failed.
     #[error(transparent)]

@@ -9,6 +9,7 @@ mod cache;
 mod codec;
 mod error;
 mod layout;
+mod rows;
 mod solo;
 
 pub use batch::{Batch, BatchRow};
@@ -16,5 +17,7 @@ pub use cache::{KvCache, LayerKv};
 pub use codec::Codec;
 pub use error::{Error, Result};
 pub use layout::{KvGroup, KvLayout};
+pub use omlx_blocks::SeqId;
 pub use omlx_ops::{Attend, Reach, RowView};
+pub use rows::{Feed, Rows};
 pub use solo::Solo;

@@ -15,14 +15,13 @@ use omlx_models::EchoModel;
 use crate::answer::{Answer, ask, block_on, engine, finish, settled};
 use crate::planted::{Fault as Plant, Watch, config, echo};
 
-/// `n` requests of ten tokens and a limit of `limit`, all there before the first step but one.
+/// `n` requests of ten tokens and a limit of `limit`, all there before the first step but one; the gate is shut.
 async fn crowd(engine: &EngineHandle, watch: &Watch, n: u32, limit: usize) -> Vec<Ticket> {
     let mut tickets = Vec::new();
     watch.allow(0);
     for i in 0..n {
         tickets.push(engine.generate(Generate::new(vec![i; 10], limit)).await.unwrap());
     }
-    watch.allow(usize::MAX);
     tickets
 }
 
@@ -47,6 +46,7 @@ fn four_of_six(fault: Plant, reason: &str) {
     let engine = engine(model, config());
     block_on(async {
         let tickets = crowd(&engine, &watch, 6, 60).await;
+        watch.allow(usize::MAX);
         let answers = join_all(tickets.into_iter().map(finish)).await;
         for (i, got) in (0..).zip(&answers) {
             let right = echoed(&echo, &[i; 10], 60);
@@ -121,18 +121,25 @@ fn blocks_of_a_failed_step_are_not_found_and_those_of_good_ones_are() {
 #[test]
 fn three_in_a_row_end_the_engine() {
     let (model, watch) = echo(Plant::Panic, |step| step >= 6, Watch::default());
-    let engine = engine(model, Config { rows: 2, ..config() });
+    // Many wait: whoever is told first looks while others are still being told.
+    let engine = engine(model, Config { rows: 2, waiting: 2_000, ..config() });
     block_on(async {
-        let answers = join_all(crowd(&engine, &watch, 8, 60).await.into_iter().map(finish)).await;
-        for got in &answers[..4] {
-            step_failed(got, "planted panic");
+        let mut tickets = crowd(&engine, &watch, 90, 60).await;
+        for i in 0..1_900 {
+            tickets.push(engine.generate(Generate::new(vec![i % 100], 5)).await.unwrap());
         }
-        for got in &answers[4..] {
+        watch.allow(usize::MAX);
+        for (i, ticket) in tickets.into_iter().enumerate() {
+            let got = finish(ticket).await;
+            if i < 4 {
+                step_failed(&got, "planted panic");
+                continue;
+            }
+            assert!(!engine.is_alive(), "who reads the failure finds the engine gone");
+            assert!(watch.freed.load(Ordering::SeqCst), "and its memory free");
             let Event::Failed(Fault::Engine { reason }) = &got.end else { panic!("{:?}", got.end) };
             assert!(reason.contains("3 steps") && reason.contains("planted panic"), "{reason}");
         }
-        assert!(!engine.is_alive(), "who reads the failure finds the engine gone");
-        assert!(watch.freed.load(Ordering::SeqCst), "and its memory free");
         assert_eq!(engine.generate(Generate::new(vec![1], 1)).await.err(), Some(Busy::Stopped));
     });
 }
@@ -157,6 +164,7 @@ fn a_panic_outside_of_a_step_ends_the_engine_at_once() {
     let engine = engine(model, config());
     block_on(async {
         let mut running = crowd(&engine, &watch, 2, 4_000).await;
+        watch.allow(usize::MAX);
         for ticket in &mut running {
             assert!(matches!(ticket.next().await, Some(Event::Token { .. })), "it is past the door");
         }

@@ -214,10 +214,9 @@ fn thirty_engines_leave_nothing_in_the_ledger() {
         let room = guard.room();
         first.engine.stop();
         for _ in 0..30 {
-            let (model, _) = slow(Duration::ZERO);
+            let (model, _) = slow(Duration::from_millis(1)); // far from its end when it is stopped
             let place = Place { memory: Some(guard.promise(1_400 * MIB)), ..Place::default() };
             let engine = spawn(Box::new(model), Salt::of(&[]), &Device::Cpu, config(), place).unwrap();
-            assert_eq!(ask(&engine, Generate::new(vec![1; 20], 3)).await.ids.len(), 3);
             let (_, running) = first_token(&engine, Generate::new(vec![1; 20], 3_000)).await;
             assert!(guard.room() < 200 * MIB);
             engine.stop();

@@ -5,5 +5,6 @@ mod bad_input;
 mod gguf;
 mod golden;
 mod real;
+mod rows;
 mod run;
 mod write;
