@@ -5,6 +5,7 @@ mod answer;
 mod crowd;
 mod echo;
 mod fail;
+mod invariance;
 mod life;
 mod memory;
 mod mix;

@@ -18,13 +18,10 @@ impl TokenMask for Alternate {
     }
 }
 
-/// One of the eight kinds, from one of a few prompts.
-fn request(kind: usize, dice: &mut Dice) -> Generate {
-    let (stem, len) = (dice.roll(5) as u64, 5 + dice.roll(60));
-    let mut request = Generate::new(Dice(stem).tokens(len, 256), 3 + dice.roll(14));
-    let seed = dice.roll(1_000) as u64;
+/// One of eight ways to draw.
+pub(crate) fn sampling(kind: usize, seed: u64) -> Sampling {
     let hot = Sampling { temperature: 1.0, seed, ..Sampling::default() };
-    request.sampling = match kind {
+    match kind {
         0 => Sampling::default(),
         1 => Sampling { repetition_penalty: 1.3, ..hot },
         2 => Sampling { logit_bias: vec![(65, 4.0), (66, -100.0), (67, f32::NEG_INFINITY)], ..hot },
@@ -33,7 +30,14 @@ fn request(kind: usize, dice: &mut Dice) -> Generate {
         5 => Sampling { presence_penalty: 0.8, frequency_penalty: 0.3, top_p: 0.8, ..hot },
         6 => Sampling { top_k: 20, top_p: 0.9, min_p: 0.02, temperature: 1.6, ..hot },
         _ => Sampling { temperature: 0.0, repetition_penalty: 0.9, ..hot },
-    };
+    }
+}
+
+/// One of the eight kinds, from one of a few prompts.
+fn request(kind: usize, dice: &mut Dice) -> Generate {
+    let (stem, len) = (dice.roll(5) as u64, 5 + dice.roll(60));
+    let mut request = Generate::new(Dice(stem).tokens(len, 256), 3 + dice.roll(14));
+    request.sampling = sampling(kind, dice.roll(1_000) as u64);
     if kind % 2 == 1 {
         request.logprobs = Some(kind);
     }
