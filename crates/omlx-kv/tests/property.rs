@@ -2,8 +2,9 @@
 //!
 //! The key of a token is a hash of everything up to it, as in a real model the keys of every layer but the first are; so a block
 //! in another row's place shows even where the tokens are the same. Faults seen to be caught: a fork that counts its open block as
-//! computed; truncation that forgets to lower `computed`; sealing with `tokens.len()` where something is pending; a window
-//! that forgets one block early.
+//! computed; a cut that leaves `computed` where it was; sealing what is pending; the first row's table staged for all; windows
+//! that move on before a cut.
+
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::BTreeMap;

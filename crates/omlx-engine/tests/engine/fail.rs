@@ -2,7 +2,7 @@
 //!
 //! Faults seen to be caught: the inner `catch_unwind` left out (those who wait die too); `Sched::settle` in place of `fail` (blocks of the
 //! failed step are found); failures never forgotten (the engine of `now_and_then` ends); the mailbox dropped last (a failed
-//! ticket finds the engine alive).
+//! ticket finds the engine alive); the memory freed last.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! Rows that branch, are cut back and meet after their windows: each as in a lone cold run, to the bit.
 //!
 //! With real tiny models (windows of 8 in two of them) and with the echo. Faults seen to be caught: a fork that counts its open block
-//! as computed; a cut that leaves `computed` where it was; a table of another row staged for the second row.
+//! as computed; a cut that leaves `computed` where it was; the first row's table staged for all.
 
 use candle_core::{DType, Device};
 use omlx_fixtures::{golden, tiny};
