@@ -16,11 +16,13 @@ use crate::rig::{CACHED, CHAT, MODEL, Parts, Rig, TEXT, least, post, read, with}
 
 /// The value of a metric with exactly these labels; none if it is not there.
 async fn value(rig: &Rig, name: &str, labels: &str) -> Option<f64> {
-    let (status, headers, text) = read(rig.send(Request::get("/metrics").body(Body::empty()).unwrap()).await).await;
+    let (status, headers, text) =
+        read(rig.send(Request::get("/metrics").body(Body::empty()).expect("a request")).await).await;
     assert_eq!(status, 200);
-    assert!(headers["content-type"].to_str().unwrap().starts_with("text/plain"), "{headers:?}");
+    let kind = headers["content-type"].to_str().expect("text");
+    assert!(kind.starts_with("text/plain"), "{kind}");
     let line = format!("{name}{{{labels}}} ");
-    text.lines().find_map(|l| l.strip_prefix(&line)).map(|value| value.parse().unwrap())
+    text.lines().find_map(|l| l.strip_prefix(&line)).map(|value| value.parse().expect("a number"))
 }
 
 fn of_model(more: &str) -> String {
