@@ -10,6 +10,7 @@ use std::sync::Arc;
 use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
+use omlx_engine::guard::Guard;
 use omlx_http::{Card, OpenError, Served};
 use omlx_hub::Found;
 
@@ -30,7 +31,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The models that were found, none loaded. Of two with the same path or the same name the first counts.
-    pub(crate) fn new(found: Vec<Found>, settings: Settings, device: Device) -> Self {
+    pub(crate) fn new(found: Vec<Found>, settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
         let (mut paths, mut ids) = (HashSet::<PathBuf>::new(), HashSet::<String>::new());
         let mut rooms = Vec::new();
         for model in found {
@@ -47,7 +48,7 @@ impl Catalog {
             }
             rooms.push(Arc::new(Room::new(model)));
         }
-        Self { rooms, loader: Arc::new(Loader::new(settings, device)) }
+        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
     }
 
     /// How many models look as if they can be served.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
-use crate::config::Memory;
+use crate::config::{Guarding, Memory};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -123,6 +123,17 @@ pub(crate) struct Work {
     /// Tokens computed per step, over all answers: larger reads prompts faster, smaller keeps answers smoother.
     #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) step_tokens: u32,
+
+    /// How long reading a prompt may hold up those who are being answered, in milliseconds: prompts are read in chunks
+    /// of the size that keeps to it. 0 lets every step be as large as --step-tokens.
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=60_000))]
+    pub(crate) step_ms: u32,
+
+    /// How much memory this server may take: safe (beside other work), balanced, aggressive (a machine that only serves), a
+    /// size (24GiB), a share of all memory (60%), or off. Near it requests wait, above it new ones are told to come
+    /// again later; a model that does not fit below it is not loaded.
+    #[arg(long, value_name = "TIER|SIZE|SHARE", default_value = "balanced")]
+    pub(crate) memory_guard: Guarding,
 
     /// Where to compute: cpu, cuda or cuda:N, metal or metal:N. All but cpu need a server that was built with that
     /// feature (cargo build --release --features cuda), and are untested and slow so far.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use candle_core::Device;
@@ -12,9 +13,11 @@ use omlx_ops::Kernels;
 
 use crate::cli::{Cli, KernelKind, KvType, LogLevel};
 
+mod guarding;
 mod memory;
 
-pub(crate) use memory::{Memory, free_bytes, readable};
+pub(crate) use guarding::{Guarded, Guarding};
+pub(crate) use memory::{Memory, readable};
 
 /// Everything the server needs to know.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub(crate) struct Resolved {
     pub(crate) port: u16,
     pub(crate) access: Access,
     pub(crate) settings: Settings,
+    pub(crate) guard: Guarded,
     pub(crate) device: Device,
     pub(crate) log_level: LogLevel,
 }
@@ -61,6 +65,8 @@ pub(crate) struct Settings {
     /// Tokens per block.
     pub(crate) block: usize,
     pub(crate) step_tokens: usize,
+    /// How long a step may take while somebody waits for the next token.
+    pub(crate) step_time: Option<Duration>,
     pub(crate) threads: usize,
 }
 
@@ -112,8 +118,10 @@ impl Resolved {
                 kv_type: work.kv_dtype,
                 block: work.block as usize,
                 step_tokens: work.step_tokens as usize,
+                step_time: (work.step_ms > 0).then(|| Duration::from_millis(work.step_ms.into())),
                 threads: omlx_ops::threads(),
             },
+            guard: work.memory_guard.resolve(),
             device,
             log_level,
         })
@@ -152,7 +160,12 @@ impl fmt::Display for Resolved {
             (Device::Metal(_), _) => ("Metal", ", UNTESTED, reference operations (slow)"),
         };
         writeln!(f, "  device          {device}, {} threads{kernels}", s.threads)?;
-        write!(f, "  steps           {} tokens", s.step_tokens)
+        writeln!(f, "  memory guard    {}", self.guard)?;
+        write!(f, "  steps           {} tokens", s.step_tokens)?;
+        match s.step_time {
+            Some(time) => write!(f, ", prompts in chunks of about {} ms", time.as_millis()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use omlx_engine::guard::{Guard, System};
 use omlx_http::Catalog as _;
 use tracing::level_filters::LevelFilter;
 
@@ -53,7 +54,8 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
-    let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone());
+    let guard = resolved.guard.limits.map(|limits| Guard::new(limits, Box::new(System)));
+    let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone(), guard);
     if catalog.cards().is_empty() {
         let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| d.display().to_string()).collect();
         bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));

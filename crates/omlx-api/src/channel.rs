@@ -42,8 +42,10 @@ pub struct Snapshot {
     pub prompt_tokens: u64,
     /// Tokens generated since the start.
     pub generated_tokens: u64,
-    /// Steps since the start.
+    /// Steps that succeeded since the start.
     pub steps: u64,
+    /// Steps that failed since the start, each with the requests in it.
+    pub failed_steps: u64,
 }
 
 #[derive(Debug)]

@@ -59,8 +59,14 @@ pub enum Fault {
     /// The engine looked at the request and will not run it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A step failed; everything that was running has failed with it.
-    #[error("the engine failed at a step and has stopped: {reason}; load the model again")]
+    /// The step that this request took part in failed; the engine goes on with those that waited.
+    #[error("the step that computed this answer failed: {reason}; the engine goes on, try again")]
+    Step {
+        /// The device's or the panic's own words.
+        reason: String,
+    },
+    /// The engine failed for good; everything inside has failed with it.
+    #[error("the engine failed and has stopped: {reason}; load the model again")]
     Engine {
         /// The device's or the panic's own words.
         reason: String,
@@ -102,6 +108,22 @@ pub enum Refusal {
     #[error("{waiting} requests are already waiting; try again later")]
     Full {
         /// Requests waiting now.
+        waiting: usize,
+    },
+    /// Memory is short. Waiting helps, a shorter prompt does not.
+    #[error(
+        "memory is short: this process takes {} MiB and may take {} MiB, with {running} requests running and {waiting} waiting; \
+         try again later",
+        used_bytes >> 20, limit_bytes >> 20
+    )]
+    Memory {
+        /// Bytes that the process takes.
+        used_bytes: u64,
+        /// The most it may take now.
+        limit_bytes: u64,
+        /// Requests that are being answered.
+        running: usize,
+        /// Requests that wait.
         waiting: usize,
     },
     /// The prompt has no tokens.

@@ -13,4 +13,4 @@ mod request;
 pub use channel::{Command, EngineHandle, Mailbox, Snapshot, channel};
 pub use event::{Busy, Event, Fault, Finish, Logprobs, Refusal, Usage};
 pub use reply::{Reply, Ticket};
-pub use request::{Generate, Sampling, TokenMask};
+pub use request::{Generate, Priority, Sampling, TokenMask};

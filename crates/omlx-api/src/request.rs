@@ -19,12 +19,32 @@ pub struct Generate {
     pub logprobs: Option<usize>,
     /// Narrows the allowed tokens before each draw (structured output).
     pub mask: Option<Box<dyn TokenMask>>,
+    /// How urgent it is.
+    pub priority: Priority,
+}
+
+/// How urgent a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    #[default]
+    Interactive,
+    /// Nobody does: it goes behind interactive requests, but is never left standing for good.
+    Batch,
 }
 
 impl Generate {
-    /// A greedy request without stop ids, log-probabilities or mask.
+    /// A greedy request that somebody waits for, without stop ids, log-probabilities or mask.
     pub fn new(tokens: Vec<u32>, limit: usize) -> Self {
-        Generate { tokens, sampling: Sampling::default(), limit, stop: Vec::new(), logprobs: None, mask: None }
+        Generate {
+            tokens,
+            sampling: Sampling::default(),
+            limit,
+            stop: Vec::new(),
+            logprobs: None,
+            mask: None,
+            priority: Priority::Interactive,
+        }
     }
 }
 
@@ -38,6 +58,7 @@ impl fmt::Debug for Generate {
             .field("stop", &self.stop)
             .field("logprobs", &self.logprobs)
             .field("mask", &self.mask.is_some())
+            .field("priority", &self.priority)
             .finish()
     }
 }

@@ -207,8 +207,16 @@ fn wait_wakes_when_all_handles_are_gone() {
 fn the_snapshot_reaches_every_handle() {
     let (handle, mailbox) = channel(2);
     let other = handle.clone();
-    let told =
-        Snapshot { running: 3, waiting: 1, blocks_free: 4, blocks: 9, prompt_tokens: 5, generated_tokens: 6, steps: 7 };
+    let told = Snapshot {
+        running: 3,
+        waiting: 1,
+        blocks_free: 4,
+        blocks: 9,
+        prompt_tokens: 5,
+        generated_tokens: 6,
+        steps: 7,
+        failed_steps: 1,
+    };
     mailbox.publish(told);
     assert_eq!((handle.snapshot(), other.snapshot()), (told, told));
 }

@@ -7,14 +7,13 @@
 //! beside llama.cpp.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use candle_core::{DType, Device};
 use futures_util::{StreamExt, future};
-use omlx_api::{EngineHandle, Event, Generate, Sampling, Ticket};
+use omlx_api::{EngineHandle, Event, Generate, Ticket};
 use omlx_blocks::Salt;
-use omlx_engine::{Config, Turnstile, spawn};
+use omlx_engine::{Config, Place, spawn};
 use omlx_models::{LoadOptions, Model, load};
 
 struct Options {
@@ -60,9 +59,7 @@ fn prompt(tokens: usize, vocab: usize, seed: u64) -> Vec<u32> {
 }
 
 async fn start(engine: &EngineHandle, tokens: Vec<u32>, limit: usize) -> Ticket {
-    let sampling = Sampling::default();
-    let generate = Generate { tokens, sampling, limit, stop: Vec::new(), logprobs: None, mask: None };
-    engine.generate(generate).await.expect("the engine takes the request")
+    engine.generate(Generate::new(tokens, limit)).await.expect("the engine takes the request")
 }
 
 /// When each token came.
@@ -105,7 +102,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let vocab = loaded.model.vocab();
     let context = 2 * (options.prompt.max(128) + options.generate);
     let config = Config { context: Some(context), ..Config::new(2 << 30) };
-    let engine = spawn(Box::new(loaded.model), Salt::of(&[]), &Device::Cpu, config, Arc::new(Turnstile::new(1)))?;
+    let engine = spawn(Box::new(loaded.model), Salt::of(&[]), &Device::Cpu, config, Place::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(async {
         prefill(&engine, prompt(64, vocab, 1)).await; // first touch of weights and pools

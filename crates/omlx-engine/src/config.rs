@@ -1,11 +1,17 @@
 //! The limits of one engine, and what they come to for one model.
 
+use std::time::Duration;
+
 use omlx_blocks::{GroupSize, Ledger, Salt};
 use omlx_models::Model;
 
 use crate::Error;
 
-/// The limits of one engine. Every number but `context` has to be at least 1.
+/// Prompt tokens that a step may take however slow they are: with fewer a long prompt would never be read, and a matrix
+/// product of a few rows costs nearly as much as one of these.
+pub(crate) const MIN_CHUNK: usize = 32;
+
+/// The limits of one engine. Every number but `head_start` has to be at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Tokens per cache block. Small blocks share prefixes more finely, large ones cost less bookkeeping.
@@ -15,6 +21,11 @@ pub struct Config {
     pub step_tokens: usize,
     /// Most prompt tokens of one request in one step; at most `step_tokens` counts.
     pub chunk_tokens: usize,
+    /// How long a step may take while somebody waits for the next token: prompts are read in chunks of the size that keeps to it.
+    /// `None` lets every step be as large as `step_tokens`.
+    pub step_time: Option<Duration>,
+    /// Steps by which an interactive request may come later than batch work and still go first.
+    pub head_start: usize,
     /// Most requests that are answered at once.
     pub rows: usize,
     /// Most requests that wait to be answered: as many again may stand in the mailbox during a step.
@@ -28,7 +39,17 @@ pub struct Config {
 impl Config {
     /// The defaults, with a cache of `kv_bytes`: how much memory may be used is the one thing that has no right answer.
     pub fn new(kv_bytes: u64) -> Self {
-        Config { block: 64, step_tokens: 512, chunk_tokens: 512, rows: 32, waiting: 256, kv_bytes, context: None }
+        Config {
+            block: 64,
+            step_tokens: 512,
+            chunk_tokens: 512,
+            step_time: Some(Duration::from_millis(100)),
+            head_start: 256,
+            rows: 32,
+            waiting: 256,
+            kv_bytes,
+            context: None,
+        }
     }
 
     /// What these limits come to for `model`; [`spawn`](crate::spawn) uses the same numbers.
@@ -43,6 +64,7 @@ impl Config {
             ("rows", self.rows),
             ("waiting", self.waiting),
             ("context", self.context.unwrap_or(1)),
+            ("step_time", self.step_time.map_or(1, |time| time.as_micros().min(1) as usize)),
         ];
         if let Some((limit, _)) = limits.into_iter().find(|&(_, value)| value == 0) {
             return Err(Error::Zero { limit });
@@ -56,7 +78,9 @@ impl Config {
         }
         // The ledger is asked, so that the same rule decides here and for every arrival.
         let alone = Ledger::new(self.block, &sizes, Salt::of(&[])).capacity();
-        Ok(Fit { sizes, context: wished.min(alone) })
+        let kv_bytes = model.layout().bytes(&sizes, self.block);
+        let step_bytes = model.step_bytes(self.step_tokens, self.rows.min(self.step_tokens));
+        Ok(Fit { sizes, context: wished.min(alone), kv_bytes, step_bytes })
     }
 }
 
@@ -68,4 +92,8 @@ pub struct Fit {
     /// Most tokens of one sequence, prompt and answer together: the smallest of what the model was made for, what was
     /// asked for, and what the cache can hold for a sequence that is alone in it.
     pub context: usize,
+    /// Bytes that the pools take.
+    pub kv_bytes: u64,
+    /// Bytes that the largest step takes besides, about.
+    pub step_bytes: u64,
 }

@@ -1,15 +1,17 @@
 //! The loop: one step after the other, until told to stop, left alone, or broken.
 //!
-//! Model, cache and scheduler are plain fields of one thread. A panic or a device error within a step ends the engine:
-//! half of a step may be in the cache and nobody knows which half, so there is no attempt to go on. Whoever owns the
-//! model's folder may load it again.
+//! Model, cache and scheduler are plain fields of one thread. A panic or a device error while a step is computed ends the
+//! requests of that step: half of it may be in the cache and nobody knows which half, so all of its blocks go back and none
+//! that it wrote into can be found. Nothing else was touched, so those who wait go on. Several such steps in a row, or a panic
+//! in the bookkeeping itself, end the engine; whoever owns the model's folder may load it again.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use candle_core::{Storage, Tensor};
+use candle_core::{Device, Storage, Tensor};
 use omlx_api::{Command, Fault, Mailbox, Reply};
 use omlx_blocks::SeqId;
 use omlx_kv::KvCache;
@@ -18,13 +20,18 @@ use omlx_sched::{Outcome, Plan, Row, Sampled, Sched};
 
 use crate::live::Live;
 use crate::mailbox::refusal;
+use crate::press::Press;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
 use crate::stats::Stats;
 use crate::turnstile::Turnstile;
 
+/// Failed steps in a row after which the engine ends: what failed is then no longer likely to be a request.
+const FAILURES: usize = 3;
+
 /// Everything one engine thread owns.
 pub(crate) struct Engine {
+    pub(crate) device: Device,
     pub(crate) model: Box<dyn Model>,
     pub(crate) kv: KvCache,
     pub(crate) sched: Sched,
@@ -32,16 +39,21 @@ pub(crate) struct Engine {
     /// Requests that fit into the mailbox.
     pub(crate) depth: usize,
     pub(crate) turnstile: Arc<Turnstile>,
+    /// Where a guard watches.
+    pub(crate) press: Option<Press>,
     /// By sequence, so in order of arrival.
     pub(crate) live: BTreeMap<SeqId, Live>,
     pub(crate) next_seq: u64,
     pub(crate) scratch: Scratch,
     pub(crate) stats: Stats,
+    /// Failed steps since the last one that succeeded.
+    pub(crate) failures: usize,
 }
 
 enum Flow {
     On,
     End,
+    Broken(String),
 }
 
 impl Engine {
@@ -50,32 +62,27 @@ impl Engine {
         let fault = loop {
             // Unwind safe: after a panic nothing of the engine is used but the replies.
             match catch_unwind(AssertUnwindSafe(|| self.step())) {
-                Ok(Ok(Flow::On)) => {}
-                Ok(Ok(Flow::End)) => break Fault::Stopped,
-                Ok(Err(error)) => {
-                    break Fault::Engine { reason: error.to_string() };
-                }
-                Err(panic) => {
-                    break Fault::Engine { reason: words(&*panic) };
-                }
+                Ok(Flow::On) => {}
+                Ok(Flow::End) => break Fault::Stopped,
+                Ok(Flow::Broken(reason)) => break Fault::Engine { reason },
+                Err(panic) => break Fault::Engine { reason: words(&*panic) },
             }
         };
         self.end(&fault);
     }
 
-    fn step(&mut self) -> candle_core::Result<Flow> {
+    fn step(&mut self) -> Flow {
         if !self.receive() {
-            return Ok(Flow::End);
+            return Flow::End;
         }
+        let begin = Instant::now();
         let plan = self.sched.plan();
-        self.stats.count(&plan, &self.sched);
-        let drawn = {
-            let turnstile = Arc::clone(&self.turnstile);
-            let _turn = turnstile.enter();
-            let batch = stage(&plan, &self.sched);
-            let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
-            self.draw(&plan, &logits)?
+        let drawn = match self.compute(&plan) {
+            Ok(drawn) => drawn,
+            Err(reason) => return self.fail(&plan, reason),
         };
+        self.failures = 0;
+        self.stats.count(&plan, &self.sched);
         for (seq, unsound) in &drawn.failed {
             // before settling: blocks with such numbers in them must not be found again
             match unsound {
@@ -87,7 +94,52 @@ impl Engine {
         // Before the events: who reads "done" finds the counts of after it.
         self.mailbox.publish(self.stats.snapshot(&self.sched));
         self.tell(outcomes, drawn.failed);
-        Ok(Flow::On)
+        // Without the wait: a smaller step would not shorten another engine's.
+        let took = begin.elapsed().saturating_sub(drawn.waited);
+        self.sched.took(&plan, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        Flow::On
+    }
+
+    /// Runs a planned step and draws its tokens. The error is the device's or the panic's own words.
+    fn compute(&mut self, plan: &Plan) -> Result<Drawn, String> {
+        let turnstile = Arc::clone(&self.turnstile);
+        let work = || -> candle_core::Result<Drawn> {
+            let asked = Instant::now();
+            let _turn = turnstile.enter();
+            let waited = asked.elapsed();
+            let batch = stage(plan, &self.sched);
+            let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
+            Ok(Drawn { waited, ..self.draw(plan, &logits)? })
+        };
+        // Unwind safe: forward only reads the model and writes blocks of this step, and drawing changes only the requests
+        // of this step and the scratch; `fail` drops them all.
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(drawn)) => Ok(drawn),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(words(&*panic)),
+        }
+    }
+
+    /// Ends everyone in a step that failed, and the engine if it was one too many.
+    fn fail(&mut self, plan: &Plan, reason: String) -> Flow {
+        self.failures += 1;
+        self.scratch = Scratch::default();
+        // What of the step is still under way must not write into blocks that are given to others.
+        if let Err(error) = self.device.synchronize() {
+            return Flow::Broken(format!("{reason}; then the device was lost: {error}"));
+        }
+        if self.failures >= FAILURES {
+            return Flow::Broken(format!("{FAILURES} steps in a row have failed, the last one so: {reason}"));
+        }
+        let failed = self.sched.fail(plan);
+        self.stats.failed();
+        self.mailbox.publish(self.stats.snapshot(&self.sched));
+        tracing::error!(requests = failed.len(), waiting = self.sched.waiting(), reason, "a step failed");
+        for seq in failed {
+            let live = self.live.remove(&seq).expect("whoever was in the step is live");
+            live.reply.fail(Fault::Step { reason: reason.clone() });
+        }
+        Flow::On
     }
 
     /// One token for every row that wants logits, in row order.
@@ -119,7 +171,7 @@ impl Engine {
     }
 
     /// Sends a step's outcomes to whoever waits for them.
-    fn tell(&mut self, outcomes: Vec<Outcome>, failed: Vec<(SeqId, Unsound)>) {
+    pub(crate) fn tell(&mut self, outcomes: Vec<Outcome>, failed: Vec<(SeqId, Unsound)>) {
         for (seq, unsound) in failed {
             let live = self.live.remove(&seq).expect("it was live when it was drawn for");
             tracing::warn!(seq = seq.0, %unsound, "no token can be drawn");
@@ -143,7 +195,7 @@ impl Engine {
 
     /// Closes the door, frees the memory, and only then tells those inside: whoever reads "failed" can load again.
     fn end(self, fault: &Fault) {
-        let Engine { mut mailbox, live, model, kv, sched, .. } = self;
+        let Engine { mut mailbox, live, model, kv, sched, press, .. } = self;
         let mut replies: Vec<Reply> = Vec::new();
         while let Some(command) = mailbox.try_next() {
             if let Command::Generate(_, reply) = command {
@@ -152,7 +204,7 @@ impl Engine {
         }
         drop(mailbox);
         replies.extend(live.into_values().map(|live| live.reply));
-        drop((model, kv, sched));
+        drop((model, kv, sched, press));
         match fault {
             Fault::Stopped => tracing::debug!(open = replies.len(), "engine ended"),
             fault => tracing::error!(open = replies.len(), %fault, "engine died"),
@@ -168,6 +220,8 @@ impl Engine {
 struct Drawn {
     sampled: Vec<Sampled>,
     failed: Vec<(SeqId, Unsound)>,
+    /// For the turn on the device.
+    waited: Duration,
 }
 
 /// Shows `logits` as host memory, without a copy where they already are.

@@ -7,8 +7,10 @@
 mod config;
 mod engine;
 mod error;
+pub mod guard;
 mod live;
 mod mailbox;
+mod press;
 mod sampler;
 mod spawn;
 mod stage;
@@ -17,5 +19,5 @@ mod turnstile;
 
 pub use config::{Config, Fit};
 pub use error::Error;
-pub use spawn::spawn;
+pub use spawn::{Place, spawn};
 pub use turnstile::{Turn, Turnstile};

@@ -1,11 +1,11 @@
 //! Commands in, at step boundaries only.
 //!
 //! Here a request is checked against the model (the only place that knows its vocabulary), given a sequence, or
-//! refused. Here too the rows of clients that went away are dropped, wherever they are: queued, in prefill or in decode.
+//! refused. Here too the scheduler hears how short memory is, and the rows of clients that went away are dropped, wherever they are: queued, in prefill or in decode.
 
-use omlx_api::{Command, Fault, Generate, Refusal, Reply, Sampling, Usage};
+use omlx_api::{Command, Fault, Generate, Priority, Refusal, Reply, Sampling, Usage};
 use omlx_blocks::SeqId;
-use omlx_sched::{Arrival, Priority, Refused};
+use omlx_sched::{Arrival, Refused};
 
 use crate::engine::Engine;
 use crate::live::Live;
@@ -15,6 +15,8 @@ impl Engine {
     /// Takes what has come since the last step; sleeps when there is nothing to do. False: the engine shall end.
     pub(crate) fn receive(&mut self) -> bool {
         loop {
+            // Before anyone is taken: a look from before a sleep is old.
+            self.press();
             // At most a mailbox full, or clients that are quicker than refusals could keep the step waiting.
             for _ in 0..self.depth {
                 match self.mailbox.try_next() {
@@ -29,7 +31,10 @@ impl Engine {
             }
             self.mailbox.publish(self.stats.snapshot(&self.sched));
             match self.mailbox.wait() {
-                Some(Command::Generate(request, reply)) => self.admit(*request, reply),
+                Some(Command::Generate(request, reply)) => {
+                    self.press();
+                    self.admit(*request, reply);
+                }
                 Some(Command::Stop) | None => return false,
             }
         }
@@ -56,9 +61,12 @@ impl Engine {
         }
         let seq = SeqId(self.next_seq);
         self.next_seq += 1;
-        let Generate { tokens, sampling, limit, stop, logprobs, mask } = request;
+        let Generate { tokens, sampling, limit, stop, logprobs, mask, priority } = request;
         let prompt = tokens.len();
-        let priority = Priority::Interactive;
+        let priority = match priority {
+            Priority::Interactive => omlx_sched::Priority::Interactive,
+            Priority::Batch => omlx_sched::Priority::Batch,
+        };
         if let Err(refused) = self.sched.arrive(Arrival { seq, tokens, limit, stop, priority }) {
             return reply.fail(Fault::Refused(refusal(refused)));
         }
@@ -75,8 +83,9 @@ pub(crate) fn refusal(refused: Refused) -> Refusal {
         Refused::Empty => Refusal::Empty,
         Refused::TooLong { tokens, context } => Refusal::TooLong { tokens, context },
         Refused::NeverFits { tokens, most } => Refusal::NeverFits { tokens, most },
-        // Nobody says that memory is short yet; to a client it means the same as a full queue: come back later.
-        Refused::Memory { waiting, .. } => Refusal::Full { waiting },
+        Refused::Memory { used_bytes, limit_bytes, running, waiting } => {
+            Refusal::Memory { used_bytes, limit_bytes, running, waiting }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) struct Stats {
     prompt_tokens: u64,
     generated_tokens: u64,
     steps: u64,
+    failed_steps: u64,
 }
 
 impl Stats {
@@ -25,6 +26,11 @@ impl Stats {
         }
     }
 
+    /// Counts a step that failed.
+    pub(crate) fn failed(&mut self) {
+        self.failed_steps += 1;
+    }
+
     /// The state to publish.
     pub(crate) fn snapshot(&self, sched: &Sched) -> Snapshot {
         let ledger = sched.ledger();
@@ -37,6 +43,7 @@ impl Stats {
             prompt_tokens: self.prompt_tokens,
             generated_tokens: self.generated_tokens,
             steps: self.steps,
+            failed_steps: self.failed_steps,
         }
     }
 }

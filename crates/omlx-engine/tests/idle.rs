@@ -2,13 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![cfg(target_os = "linux")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use omlx_api::{Event, Generate};
 use omlx_blocks::Salt;
-use omlx_engine::{Config, spawn};
+use omlx_engine::{Config, Place, spawn};
 use omlx_models::EchoModel;
 use omlx_ops::Reach;
 
@@ -24,7 +23,8 @@ fn ticks() -> u64 {
 fn before_between_and_after_requests() {
     let model = EchoModel::new(&[Reach::All], 50, 128);
     let salt = Salt::of(&[]);
-    let engine = spawn(Box::new(model), salt, &candle_core::Device::Cpu, Config::new(1 << 20), Arc::default()).unwrap();
+    let engine =
+        spawn(Box::new(model), salt, &candle_core::Device::Cpu, Config::new(1 << 20), Place::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for _ in 0..2 {
         let before = ticks();

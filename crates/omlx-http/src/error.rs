@@ -15,6 +15,8 @@ use crate::catalog::OpenError;
 
 /// Seconds after which a client that found the queue full may try again.
 const RETRY_SECONDS: u64 = 1;
+/// The same where memory is short: what has to end first takes longer than a place in a queue.
+const MEMORY_RETRY_SECONDS: u64 = 5;
 
 #[derive(Debug, Error)]
 pub(crate) enum Error {
@@ -129,6 +131,7 @@ impl Error {
             Error::Busy(Busy::Full) => Some("server_busy"),
             Error::Busy(Busy::Stopped) | Error::Fault(Fault::Stopped) => Some("engine_stopped"),
             Error::Fault(Fault::Refused(refusal)) => refused(refusal).1,
+            Error::Fault(Fault::Step { .. }) => Some("step_failed"),
             Error::Fault(_) => Some("engine_failed"),
             _ => None,
         }
@@ -143,6 +146,13 @@ impl Error {
             | Error::TooLong { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
             _ => None,
+        }
+    }
+
+    fn retry_seconds(&self) -> u64 {
+        match self {
+            Error::Fault(Fault::Refused(Refusal::Memory { .. })) => MEMORY_RETRY_SECONDS,
+            _ => RETRY_SECONDS,
         }
     }
 
@@ -167,6 +177,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<&'static str>) {
         Refusal::TooLong { .. } => (StatusCode::BAD_REQUEST, Some("context_length_exceeded")),
         // Memory, not the request: another code, so that no client shortens its history because of it.
         Refusal::NeverFits { .. } => (StatusCode::INSUFFICIENT_STORAGE, Some("no_memory")),
+        Refusal::Memory { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("no_memory")),
         Refusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("server_busy")),
         Refusal::Empty | Refusal::UnknownToken { .. } => (StatusCode::BAD_REQUEST, Some("invalid_value")),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some("engine_failed")),
@@ -175,13 +186,13 @@ fn refused(refusal: &Refusal) -> (StatusCode, Option<&'static str>) {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let status = self.status();
+        let (status, retry) = (self.status(), self.retry_seconds());
         if status.is_server_error() {
             tracing::warn!(%status, error = %self, "request failed");
         }
         let mut response = (status, Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry));
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

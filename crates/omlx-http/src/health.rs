@@ -26,6 +26,7 @@ struct Model {
     prompt_tokens: u64,
     generated_tokens: u64,
     steps: u64,
+    failed_steps: u64,
 }
 
 /// What an owner's own page shows of the server, behind the guard.
@@ -79,6 +80,7 @@ fn loaded(app: &App) -> Vec<Model> {
                 prompt_tokens: now.prompt_tokens,
                 generated_tokens: now.generated_tokens,
                 steps: now.steps,
+                failed_steps: now.failed_steps,
             }
         })
         .collect()

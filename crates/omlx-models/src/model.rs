@@ -16,4 +16,8 @@ pub trait Model: Send {
     fn vocab(&self) -> usize;
     /// Longest sequence in tokens.
     fn context(&self) -> usize;
+    /// About how many bytes a step of `tokens` tokens, `wanted` of them with logits, takes besides weights and cache.
+    fn step_bytes(&self, tokens: usize, wanted: usize) -> u64 {
+        (tokens.max(wanted) * 4 + wanted * self.vocab() * 4) as u64
+    }
 }

@@ -8,7 +8,7 @@ use omlx_kv::{Batch, KvCache, KvLayout, Result};
 use omlx_ops::{Linear, Rope, rms_norm};
 
 use crate::block::Block;
-use crate::spec::{LayerSpec, Spec};
+use crate::spec::{FfnSpec, LayerSpec, Spec};
 use crate::weights::{Matrix, Part, Weights};
 use crate::{Error, Model};
 
@@ -117,5 +117,17 @@ impl Model for Transformer {
 
     fn context(&self) -> usize {
         self.spec.context
+    }
+
+    /// At its widest place a step holds the residual stream before and after, its norm and what is added; and what attention or feed-forward
+    /// make of it, twice (before and after rotation or activation). Then logits, as they come and squashed.
+    fn step_bytes(&self, tokens: usize, wanted: usize) -> u64 {
+        let widths = self.spec.layers.iter().map(|layer| {
+            let FfnSpec::Dense { width, .. } = layer.ffn;
+            let heads = layer.attn.q_heads + 2 * layer.attn.kv_heads;
+            (heads * layer.attn.dim).max(2 * width)
+        });
+        let floats = tokens * (4 * self.spec.hidden + 2 * widths.max().unwrap_or(0)) + 2 * wanted * self.spec.vocab;
+        4 * floats as u64 // f32
     }
 }

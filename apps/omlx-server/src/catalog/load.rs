@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use candle_core::{DType, Device};
 use omlx_blocks::Salt;
-use omlx_engine::Turnstile;
+use omlx_engine::guard::{Guard, free_bytes};
+use omlx_engine::{Place, Turnstile};
 use omlx_http::{OpenError, Served};
-use omlx_models::{LoadOptions, Loaded};
+use omlx_models::{LoadOptions, Loaded, Model};
 use omlx_text::TextModel;
 
 use crate::cli::KvType;
-use crate::config::{Context, Settings, free_bytes, readable};
+use crate::config::{Context, Settings, readable};
 
 /// Requests that may wait for a place among those that are answered; more are told to come again later.
 const WAITING: usize = 256;
@@ -22,6 +23,7 @@ pub(crate) struct Loader {
     settings: Settings,
     device: Device,
     turnstile: Arc<Turnstile>,
+    guard: Option<Arc<Guard>>,
     /// Held during a load, so that what is free is not promised twice.
     one_at_a_time: Mutex<()>,
 }
@@ -47,33 +49,42 @@ impl From<Failure> for OpenError {
 }
 
 impl Loader {
-    pub(crate) fn new(settings: Settings, device: Device) -> Self {
-        Self { settings, device, turnstile: Arc::new(Turnstile::new(1)), one_at_a_time: Mutex::new(()) }
+    pub(crate) fn new(settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
+        Self { settings, device, turnstile: Arc::new(Turnstile::new(1)), guard, one_at_a_time: Mutex::new(()) }
     }
 
     /// Loads a model and starts its engine.
     pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
         let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         let start = Instant::now();
-        has_room(path)?;
+        self.has_room(path)?;
         let (text, loaded) = self.read(path)?;
         let Loaded { model, card } = loaded;
         for warning in &card.warnings {
             tracing::warn!("model {id}: {warning}");
         }
-        let config = self.engine_config();
-        let fault = |error: omlx_engine::Error| Failure::NoRoom(format!("{}: {error}", path.display()));
-        let context = config.fit(&model).map_err(fault)?.context;
+        let mut memory = self.guard.as_ref().map(|guard| guard.promise(card.weight_bytes));
+        let room = self.room_beside(&model);
+        let config = self.engine_config(room);
+        let limit =
+            if config.kv_bytes == room { "; the memory guard leaves no more, raise --memory-guard" } else { "" };
+        let fault = |error: omlx_engine::Error| Failure::NoRoom(format!("{}: {error}{limit}", path.display()));
+        let fit = config.fit(&model).map_err(fault)?;
+        if let Some(memory) = &mut memory {
+            memory.add(fit.kv_bytes + fit.step_bytes);
+        }
+        let context = fit.context;
         let wished = self.wished(card.context);
         if context < wished {
             tracing::warn!(
                 "model {id}: its KV memory of {} holds {context} tokens, not {wished}; \
-                 raise --kv-memory, or take --kv-dtype f16",
+                 raise --kv-memory or --memory-guard, or take --kv-dtype f16",
                 readable(config.kv_bytes)
             );
         }
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", self.settings.kv_type.to_string().as_bytes())]);
-        let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, Arc::clone(&self.turnstile));
+        let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
+        let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place);
         let engine = engine.map_err(fault)?;
         tracing::info!(
             "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {context}",
@@ -109,10 +120,18 @@ impl Loader {
         Ok((text.map_err(|error| Failure::Unusable(error.to_string()))?, loaded))
     }
 
-    fn engine_config(&self) -> omlx_engine::Config {
+    /// What the guard leaves for keys and values beside the largest step of a model whose weights are promised.
+    fn room_beside(&self, model: &impl Model) -> u64 {
+        let s = &self.settings;
+        let step_bytes = model.step_bytes(s.step_tokens, s.rows.min(s.step_tokens));
+        self.guard.as_ref().map_or(u64::MAX, |guard| guard.room().saturating_sub(step_bytes))
+    }
+
+    /// The limits for one model, with `room` bytes at most for keys and values.
+    fn engine_config(&self, room: u64) -> omlx_engine::Config {
         let s = &self.settings;
         // Without a word from the system only a fixed amount is safe.
-        let free = free_bytes().unwrap_or(2 << 30);
+        let wish = s.kv_memory.of(free_bytes().unwrap_or(2 << 30));
         omlx_engine::Config {
             block: s.block,
             step_tokens: s.step_tokens,
@@ -123,7 +142,8 @@ impl Loader {
                 Context::Model => None,
                 Context::Tokens(tokens) => Some(tokens),
             },
-            ..omlx_engine::Config::new(s.kv_memory.of(free))
+            step_time: s.step_time,
+            ..omlx_engine::Config::new(wish.min(room))
         }
     }
 
@@ -133,20 +153,29 @@ impl Loader {
             Context::Tokens(tokens) => tokens.min(model),
         }
     }
-}
 
-/// Refuses a model whose files alone are larger than the memory that is free.
-fn has_room(path: &Path) -> Result<(), Failure> {
-    let (need, free) = (weight_bytes(path), free_bytes().unwrap_or(u64::MAX));
-    if need <= free {
-        return Ok(());
+    /// Refuses a model whose files alone are larger than the memory that is free, or that the guard has left.
+    fn has_room(&self, path: &Path) -> Result<(), Failure> {
+        let (need, free) = (weight_bytes(path), free_bytes().unwrap_or(u64::MAX));
+        let room = self.guard.as_ref().map_or(u64::MAX, |guard| guard.room());
+        if need <= free.min(room) {
+            return Ok(());
+        }
+        let (path, need) = (path.display(), readable(need));
+        Err(Failure::NoRoom(if free <= room {
+            format!(
+                "{path}: its weights take {need}, and {} are free; end other programs, or use a smaller or more strongly \
+                 quantised model",
+                readable(free)
+            )
+        } else {
+            format!(
+                "{path}: its weights take {need}, and the memory guard leaves {}; raise --memory-guard, or use a smaller or \
+                 more strongly quantised model",
+                readable(room)
+            )
+        }))
     }
-    Err(Failure::NoRoom(format!(
-        "{}: its weights take {}, and {} are free; end other programs, or use a smaller or more strongly quantised model",
-        path.display(),
-        readable(need),
-        readable(free)
-    )))
 }
 
 /// Bytes of the weight files; unreadable ones are the loader's to report.

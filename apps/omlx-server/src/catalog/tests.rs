@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use omlx_engine::guard::{Limits, Measure, Meter};
 use omlx_fixtures::{RandomLlama, random_llama};
 use omlx_http::Catalog as _;
 use omlx_hub::discover;
@@ -19,12 +20,13 @@ fn settings() -> Settings {
         kv_type: KvType::F32,
         block: 16,
         step_tokens: 64,
+        step_time: None,
         threads: 1,
     }
 }
 
 fn catalog(root: &Path) -> Catalog {
-    Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu)
+    Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, None)
 }
 
 fn models(names: &[&str]) -> tempfile::TempDir {
@@ -124,6 +126,49 @@ fn of_two_with_the_same_name_the_first_counts() {
     let (a, b) = (models(&["m"]), models(&["m"]));
     let roots = [a.path().to_owned(), b.path().to_owned(), a.path().to_owned()];
     let found = roots.iter().flat_map(|root| discover(std::slice::from_ref(root)).models).collect();
-    let catalog = Catalog::new(found, settings(), Device::Cpu);
+    let catalog = Catalog::new(found, settings(), Device::Cpu, None);
     assert_eq!(catalog.cards().len(), 1);
+}
+
+/// A process that takes 100 MiB, whatever happens.
+struct Fixed;
+impl Meter for Fixed {
+    fn measure(&self) -> Option<Measure> {
+        Some(Measure { footprint_bytes: 100 << 20, available_bytes: None })
+    }
+}
+
+fn guarded(root: &Path, beside_bytes: u64) -> (Catalog, Arc<Guard>) {
+    let limits = Limits { most_bytes: (100 << 20) + beside_bytes, spare_bytes: 0 };
+    let guard = Guard::new(limits, Box::new(Fixed));
+    let catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, Some(Arc::clone(&guard)));
+    (catalog, guard)
+}
+
+/// LIFE-5: what does not fit below the guard's limit is not loaded, and what does leaves nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn models_under_a_guard() {
+    let dir = models(&["m"]);
+    let weights = std::fs::metadata(dir.path().join("m/model.safetensors")).unwrap().len();
+    for (beside, part) in
+        [(0, "the memory guard leaves"), (weights - 1, "its weights take"), (weights + 8192, "too small")]
+    {
+        let (catalog, guard) = guarded(dir.path(), beside);
+        let Err(OpenError::NoRoom { reason }) = catalog.open("m").await.map(|_| ()) else {
+            panic!("{beside} is too little")
+        };
+        assert!(reason.contains(part) && reason.contains("--memory-guard"), "{reason}");
+        assert_eq!(guard.room(), beside, "nothing stays promised");
+    }
+    // The cache takes what is left, and no more than was asked for.
+    let (catalog, guard) = guarded(dir.path(), 24 << 20);
+    for _ in 0..30 {
+        let served = catalog.open("m").await.unwrap();
+        assert!(guard.room() < 24 << 20);
+        served.engine.stop();
+        ended(&served.engine).await;
+        while guard.room() < 24 << 20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }

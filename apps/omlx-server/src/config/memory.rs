@@ -1,7 +1,6 @@
-//! Amounts of memory as people write them, and how much of it this machine has.
+//! Amounts of memory as people write them.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 /// An amount of memory: fixed, or a share of what is free.
@@ -82,36 +81,6 @@ pub(crate) fn readable(bytes: u64) -> String {
         0 => format!("{bytes} B"),
         _ => format!("{:.1} {}", bytes as f64 / (1u64 << (10 * power)) as f64, units[power as usize]),
     }
-}
-
-/// Memory that can be taken now without pushing anything out: the system's word, cut by the container's limit.
-/// `None` where neither can be read.
-pub(crate) fn free_bytes() -> Option<u64> {
-    let container = [
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ];
-    let container = container.iter().find_map(|(limit, used)| Some(number(limit)?.saturating_sub(number(used)?)));
-    let system = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text)).or_else(installed);
-    match (container, system) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
-fn number(path: &str) -> Option<u64> {
-    std::fs::read_to_string(Path::new(path)).ok()?.trim().parse().ok()
-}
-
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
-/// All memory of a Mac, which does not say in one number what is free.
-fn installed() -> Option<u64> {
-    let sysctl = std::process::Command::new("sysctl").args(["-n", "hw.memsize"]).output().ok()?;
-    String::from_utf8(sysctl.stdout).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ fn what_is_refused() {
     refused("--model m --port 70000", "65535");
     refused("--model m --kv-dtype f8", "possible values");
     refused("--model m --kernels none", "possible values");
+    refused("--model m --memory-guard bold", "safe, balanced, aggressive, off");
+    refused("--model m --step-ms 60001", "0..=60000");
 }
 
 #[test]
@@ -63,4 +65,15 @@ fn devices() {
     if !candle_core::utils::metal_is_available() {
         refused("--model m --device metal", "rebuild with --features metal");
     }
+}
+
+#[test]
+fn the_guard_is_on_and_shown_and_steps_keep_time() {
+    let r = resolve("--model m").unwrap();
+    assert!(r.guard.limits.is_some_and(|limits| limits.most_bytes > 1 << 20), "{:?}", r.guard);
+    assert!(r.to_string().contains("memory guard    balanced: at most "), "{r}");
+    assert!(r.to_string().contains("256 tokens, prompts in chunks of about 100 ms"), "{r}");
+    let r = resolve("--model m --memory-guard off --step-ms 0").unwrap();
+    assert_eq!((r.guard.limits, r.settings.step_time), (None, None));
+    assert!(r.to_string().contains("memory guard    off"), "{r}");
 }

@@ -8,7 +8,7 @@ use candle_core::Device;
 use futures_util::StreamExt;
 use omlx_api::{EngineHandle, Event, Generate, Logprobs, Snapshot, Ticket, Usage};
 use omlx_blocks::Salt;
-use omlx_engine::{Config, Turnstile, spawn};
+use omlx_engine::{Config, Place, Turnstile, spawn};
 use omlx_models::{LoadOptions, Model, load};
 
 /// All that came out of one ticket.
@@ -89,7 +89,8 @@ pub(crate) fn engine(model: impl Model + 'static, config: Config) -> EngineHandl
 /// An engine on the CPU behind the given turnstile.
 pub(crate) fn engine_at(model: impl Model + 'static, config: Config, turnstile: &Arc<Turnstile>) -> EngineHandle {
     let salt = Salt::of(&[("test", b"engine")]);
-    spawn(Box::new(model), salt, &Device::Cpu, config, Arc::clone(turnstile)).unwrap()
+    spawn(Box::new(model), salt, &Device::Cpu, config, Place { turnstile: Arc::clone(turnstile), memory: None })
+        .unwrap()
 }
 
 /// A tiny model of the fixtures, its cache in f32.

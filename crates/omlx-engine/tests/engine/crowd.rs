@@ -107,7 +107,7 @@ fn crowd(name: &str) {
         for how in [Company::SameStep, Company::After(1), Company::After(9), Company::Joins] {
             // A new engine: an answer from the prefix cache would prove less.
             let watch = Arc::new(Watch::default());
-            let model = Planted { inner: tiny(name), fault: Fault::Nothing, at_step: 0, watch: Arc::clone(&watch) };
+            let model = Planted { inner: tiny(name), fault: Fault::Nothing, at: |_| false, watch: Arc::clone(&watch) };
             let engine = engine(model, config());
             let answers = block_on(in_company(&engine, &watch, others, &how));
             assert_eq!(answers[0].bits(), alone.bits(), "{name} beside {others:?}");

@@ -106,6 +106,8 @@ fn run(seed: u64) {
         block: *dice.pick(&[1, 2, 3, 4, 8]),
         step_tokens: 1 + dice.roll(24),
         chunk_tokens: 1 + dice.roll(24),
+        step_time: None, // the same chunks on every machine
+        head_start: dice.roll(20),
         rows: 1 + dice.roll(8),
         waiting: 64,
         kv_bytes: 0,

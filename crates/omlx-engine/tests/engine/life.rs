@@ -1,7 +1,6 @@
 //! Beginnings and ends: cancels, stops, deaths, and who is told what.
 //!
-//! Faults seen to be caught: `sweep` left out (cancelled rows decode on); `catch_unwind` left out (tickets say
-//! "stopped" in place of the reason); the mailbox dropped last (a failed ticket finds the engine alive).
+//! Fault seen to be caught: `sweep` left out (cancelled rows decode on). What happens when a step fails is in `fail.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,22 +8,15 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use omlx_api::{Busy, Event, Fault, Generate, TokenMask};
+use omlx_api::{Event, Fault, Generate, TokenMask};
 use omlx_engine::{Config, Error, Turnstile};
 use omlx_models::EchoModel;
-use omlx_ops::Reach;
 
 use crate::answer::{ask, block_on, engine, engine_at, finish, settled};
-use crate::planted::{Fault as Plant, Planted, Watch};
+use crate::planted::{Fault as Plant, Planted, Watch, config, echo};
 
-fn planted(fault: Plant, at_step: usize) -> (Planted<EchoModel>, Arc<Watch>) {
-    let watch = Arc::new(Watch::default());
-    let inner = EchoModel::new(&[Reach::All, Reach::Last(9)], 100, 4_096);
-    (Planted { inner, fault, at_step, watch: Arc::clone(&watch) }, watch)
-}
-
-fn config() -> Config {
-    Config { block: 16, step_tokens: 32, chunk_tokens: 32, rows: 4, waiting: 8, ..Config::new(4 << 20) }
+fn planted(fault: Plant) -> (Planted<EchoModel>, Arc<Watch>) {
+    echo(fault, |_| true, Watch::default())
 }
 
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -37,7 +29,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn a_client_that_goes_away_takes_its_work_along() {
-    let (model, watch) = planted(Plant::Nothing, 0);
+    let (model, watch) = planted(Plant::Nothing);
     let engine = engine(model, config());
     block_on(async {
         for round in 0..50 {
@@ -84,45 +76,9 @@ fn a_client_that_goes_away_takes_its_work_along() {
     });
 }
 
-/// Four requests in flight when the step goes wrong: all of them are told, and the door is shut.
-fn dies(fault: Plant, reason: &str) {
-    let (model, watch) = planted(fault, 6);
-    let engine = engine(model, config());
-    block_on(async {
-        let mut tickets = Vec::new();
-        watch.allow(0);
-        for n in 0..6 {
-            // Four rows, and two that wait.
-            tickets.push(engine.generate(Generate::new(vec![n; 10], 100)).await.unwrap());
-        }
-        watch.allow(usize::MAX);
-        for ticket in tickets {
-            let got = finish(ticket).await;
-            let Event::Failed(Fault::Engine { reason: said }) = &got.end else { panic!("{:?}", got.end) };
-            assert!(said.contains(reason), "{said}");
-            assert!(!engine.is_alive(), "who reads the failure finds the engine gone");
-            assert!(watch.freed.load(Ordering::SeqCst), "and its memory free");
-        }
-        assert_eq!(engine.generate(Generate::new(vec![1], 1)).await.err(), Some(Busy::Stopped));
-    });
-}
-
-#[test]
-fn a_panic_in_a_step_fails_everyone_and_ends_the_engine() {
-    dies(Plant::Panic, "planted panic");
-}
-#[test]
-fn a_device_error_in_a_step_does_the_same() {
-    dies(Plant::Error, "planted error");
-}
-#[test]
-fn so_does_a_model_that_answers_for_other_rows() {
-    dies(Plant::Shape, "for other rows than asked");
-}
-
 #[test]
 fn a_row_of_nan_fails_one_request_and_nobody_else() {
-    let (model, watch) = planted(Plant::NanAfter(77), 0);
+    let (model, watch) = planted(Plant::NanAfter(77));
     let echo = model.inner.clone();
     let engine = engine(model, config());
     block_on(async {
@@ -158,7 +114,7 @@ impl TokenMask for Nothing {
 
 #[test]
 fn a_mask_that_allows_nothing_fails_its_own_request() {
-    let (model, _) = planted(Plant::Nothing, 0);
+    let (model, _) = planted(Plant::Nothing);
     let engine = engine(model, config());
     block_on(async {
         let masked = Generate { mask: Some(Box::new(Nothing)), ..Generate::new(vec![1, 2], 3) };
@@ -170,7 +126,7 @@ fn a_mask_that_allows_nothing_fails_its_own_request() {
 
 #[test]
 fn stop_fails_everyone_at_once_and_frees_the_model() {
-    let (model, watch) = planted(Plant::Nothing, 0);
+    let (model, watch) = planted(Plant::Nothing);
     let engine = engine(model, config());
     block_on(async {
         let mut tickets = Vec::new();
@@ -197,7 +153,7 @@ fn stop_fails_everyone_at_once_and_frees_the_model() {
 #[test]
 fn an_idle_engine_ends_with_stop_and_with_its_last_handle() {
     for by_drop in [false, true] {
-        let (model, watch) = planted(Plant::Nothing, 0);
+        let (model, watch) = planted(Plant::Nothing);
         let engine = engine(model, config());
         let other = engine.clone();
         block_on(async {
@@ -216,7 +172,7 @@ fn an_idle_engine_ends_with_stop_and_with_its_last_handle() {
 
 #[test]
 fn without_handles_what_was_asked_is_still_answered() {
-    let (model, watch) = planted(Plant::Nothing, 0);
+    let (model, watch) = planted(Plant::Nothing);
     let engine = engine(model, config());
     block_on(async {
         let ticket = engine.generate(Generate::new(vec![1; 30], 40)).await.unwrap();
@@ -230,7 +186,7 @@ fn without_handles_what_was_asked_is_still_answered() {
 #[test]
 fn two_engines_share_a_device_by_the_step() {
     let turnstile = Arc::new(Turnstile::default());
-    let [(a, watch_a), (b, watch_b)] = [planted(Plant::Nothing, 0), planted(Plant::Nothing, 0)];
+    let [(a, watch_a), (b, watch_b)] = [planted(Plant::Nothing), planted(Plant::Nothing)];
     let echo = a.inner.clone();
     let slow = Config { step_tokens: 1, ..config() };
     let a = engine_at(a, slow, &turnstile);
@@ -252,12 +208,13 @@ fn two_engines_share_a_device_by_the_step() {
 
 #[test]
 fn limits_that_cannot_work_are_errors_with_the_way_out() {
-    let (model, _) = planted(Plant::Nothing, 0);
+    let (model, _) = planted(Plant::Nothing);
     for (broken, name) in [
         (Config { rows: 0, ..config() }, "rows"),
         (Config { block: 0, ..config() }, "block"),
         (Config { context: Some(0), ..config() }, "context"),
         (Config { waiting: 0, ..config() }, "waiting"),
+        (Config { step_time: Some(Duration::ZERO), ..config() }, "step_time"),
     ] {
         let error = broken.fit(&model).unwrap_err();
         assert!(matches!(error, Error::Zero { limit } if limit == name), "{error}");

@@ -4,6 +4,9 @@
 mod answer;
 mod crowd;
 mod echo;
+mod fail;
 mod life;
+mod memory;
 mod mix;
+mod pace;
 mod planted;

@@ -1,12 +1,14 @@
-//! A model that behaves until it is told not to.
+//! A model that behaves until it is told not to: the real work first, then the fault.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use candle_core::{Device, Result, Tensor};
+use omlx_engine::Config;
 use omlx_kv::{Batch, KvCache, KvLayout};
-use omlx_models::Model;
+use omlx_models::{EchoModel, Model};
+use omlx_ops::Reach;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +26,8 @@ pub(crate) enum Fault {
 pub(crate) struct Planted<M> {
     pub(crate) inner: M,
     pub(crate) fault: Fault,
-    pub(crate) at_step: usize,
+    /// Which steps it hits.
+    pub(crate) at: fn(usize) -> bool,
     pub(crate) watch: Arc<Watch>,
 }
 
@@ -35,7 +38,13 @@ pub(crate) struct Watch {
     /// Most rows in one step.
     pub(crate) most_rows: AtomicUsize,
     pub(crate) freed: AtomicBool,
-    allowed: AtomicUsize,
+    /// Tokens of each step.
+    pub(crate) sizes: Mutex<Vec<usize>>,
+    /// How long a step takes longer, per token.
+    pub(crate) slowness: Duration,
+    /// The next request finds a model that cannot even say its vocabulary.
+    pub(crate) mute: AtomicBool,
+    pub(crate) allowed: AtomicUsize,
 }
 
 impl Default for Watch {
@@ -44,6 +53,9 @@ impl Default for Watch {
             steps: AtomicUsize::new(0),
             most_rows: AtomicUsize::new(0),
             freed: AtomicBool::new(false),
+            sizes: Mutex::default(),
+            slowness: Duration::ZERO,
+            mute: AtomicBool::new(false),
             allowed: AtomicUsize::new(usize::MAX),
         }
     }
@@ -62,6 +74,18 @@ impl Watch {
     }
 }
 
+/// An echo with two groups behind the faults.
+pub(crate) fn echo(fault: Fault, at: fn(usize) -> bool, watch: Watch) -> (Planted<EchoModel>, Arc<Watch>) {
+    let watch = Arc::new(watch);
+    let inner = EchoModel::new(&[Reach::All, Reach::Last(9)], 100, 4_096);
+    (Planted { inner, fault, at, watch: Arc::clone(&watch) }, watch)
+}
+
+/// Limits in which four rows of 32 tokens fill a step.
+pub(crate) fn config() -> Config {
+    Config { block: 16, step_tokens: 32, chunk_tokens: 32, rows: 4, waiting: 8, ..Config::new(4 << 20) }
+}
+
 impl<M: Model> Model for Planted<M> {
     fn layout(&self) -> &KvLayout {
         self.inner.layout()
@@ -74,11 +98,13 @@ impl<M: Model> Model for Planted<M> {
         let step = self.watch.steps.fetch_add(1, Ordering::SeqCst);
         let rows = batch.starts.len() - 1;
         self.watch.most_rows.fetch_max(rows, Ordering::SeqCst);
+        self.watch.sizes.lock().unwrap().push(batch.tokens.len());
+        std::thread::sleep(self.watch.slowness * batch.tokens.len() as u32);
         let logits = self.inner.forward(batch, kv)?;
         match self.fault {
-            Fault::Panic if step == self.at_step => panic!("planted panic"),
-            Fault::Error if step == self.at_step => candle_core::bail!("planted error"),
-            Fault::Shape if step == self.at_step => logits.narrow(0, 0, batch.wanted.len() - 1),
+            Fault::Panic if (self.at)(step) => panic!("planted panic"),
+            Fault::Error if (self.at)(step) => candle_core::bail!("planted error"),
+            Fault::Shape if (self.at)(step) => logits.narrow(0, 0, batch.wanted.len() - 1),
             Fault::NanAfter(id) => {
                 let mut rows = logits.to_vec2::<f32>()?;
                 for (row, &place) in rows.iter_mut().zip(&batch.wanted) {
@@ -93,6 +119,7 @@ impl<M: Model> Model for Planted<M> {
     }
 
     fn vocab(&self) -> usize {
+        assert!(!self.watch.mute.load(Ordering::SeqCst), "planted panic outside of a step");
         self.inner.vocab()
     }
 

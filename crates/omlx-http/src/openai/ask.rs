@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use omlx_api::Priority;
+
 use super::wire::{Common, OneOrMore, Seed};
 use crate::error::Error;
 use crate::sampling::Settings;
@@ -31,6 +33,7 @@ pub(super) struct Ask {
     pub(super) logit_bias: Vec<(u32, f32)>,
     pub(super) seed: Option<u64>,
     pub(super) ignore_eos: bool,
+    pub(super) priority: Priority,
 }
 
 impl Ask {
@@ -68,7 +71,18 @@ impl Ask {
                 Seed::Signed(seed) => seed.cast_unsigned(),
             }),
             ignore_eos: common.ignore_eos.unwrap_or(false),
+            priority: priority(common.service_tier.as_deref(), common.priority.unwrap_or(0)),
         })
+    }
+}
+
+/// Batch work, if either says so: OpenAI's `service_tier: "flex"` (slower for less) and `"batch"`, or vLLM's `priority`, where 0 is
+/// usual and more is later. Other tiers are decoration here.
+fn priority(tier: Option<&str>, priority: i64) -> Priority {
+    match tier {
+        Some("flex" | "batch") => Priority::Batch,
+        _ if priority > 0 => Priority::Batch,
+        _ => Priority::Interactive,
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) async fn start(
                     sampling,
                     stop: if ask.ignore_eos { Vec::new() } else { served.text.stop_ids().to_vec() },
                     logprobs: terms.logprobs,
+                    priority: ask.priority,
                     ..Generate::new(prompt.tokens.clone(), most.min(room))
                 };
                 let ticket = served.engine.generate(generate).await.map_err(|busy| {

@@ -31,6 +31,8 @@ pub(super) struct Common {
     pub(super) n: Option<u64>,
     pub(super) ignore_eos: Option<bool>,
     pub(super) response_format: Option<ResponseFormat>,
+    pub(super) service_tier: Option<String>,
+    pub(super) priority: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -47,10 +47,11 @@ async fn life_3_health_follows_the_engines() {
         prompt_tokens: 10,
         generated_tokens: 20,
         steps: 30,
+        failed_steps: 1,
     });
     let (status, health) = rig.get("/health").await;
     let model = json!({"id": MODEL, "alive": true, "running": 2, "waiting": 1, "blocks": 8, "blocks_free": 5,
-        "prompt_tokens": 10, "generated_tokens": 20, "steps": 30});
+        "prompt_tokens": 10, "generated_tokens": 20, "steps": 30, "failed_steps": 1});
     assert_eq!((status, health), (200, json!({"status": "ok", "models": [model]})));
     drop(mailbox);
     let (status, health) = rig.get("/health").await;

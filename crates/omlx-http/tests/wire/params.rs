@@ -3,7 +3,7 @@
 //! Faults planted and seen: `max_tokens` preferred over `max_completion_tokens`; a given 0 temperature treated as absent;
 //! the same seed for all of `n`; a range check with the wrong bound.
 
-use omlx_api::Generate;
+use omlx_api::{Generate, Priority};
 use omlx_http::Settings;
 use serde_json::{Value, json};
 
@@ -300,4 +300,29 @@ async fn what_only_completions_takes() {
     for fine in [json!({"suffix": ""}), json!({"best_of": 1})] {
         asked(&rig, TEXT, &fine).await;
     }
+}
+
+/// Seen to fail: a tier that is not known taken for batch work.
+#[tokio::test]
+async fn batch_work_says_so() {
+    let rig = Rig::saying(&["ok "]);
+    let cases = [
+        (json!({}), Priority::Interactive),
+        (json!({"service_tier": null, "priority": null}), Priority::Interactive),
+        (json!({"service_tier": "auto"}), Priority::Interactive),
+        (json!({"service_tier": "default", "priority": 0}), Priority::Interactive),
+        (json!({"service_tier": "priority"}), Priority::Interactive),
+        (json!({"service_tier": "on_demand"}), Priority::Interactive),
+        (json!({"service_tier": "flex"}), Priority::Batch),
+        (json!({"service_tier": "batch"}), Priority::Batch),
+        (json!({"priority": 1}), Priority::Batch),
+        (json!({"priority": -1}), Priority::Interactive),
+    ];
+    for path in BOTH {
+        for (patch, expected) in &cases {
+            assert_eq!(asked(&rig, path, patch).await.priority, *expected, "{patch}");
+        }
+    }
+    refused(&rig, BOTH, &json!({"priority": "high"}), "priority").await;
+    refused(&rig, BOTH, &json!({"service_tier": 3}), "service_tier").await;
 }

@@ -203,6 +203,7 @@ fn run(mut mailbox: Mailbox, mut act: Act, asked: &Mutex<Vec<Generate>>) {
             sampling: request.sampling.clone(),
             stop: request.stop.clone(),
             logprobs: request.logprobs,
+            priority: request.priority,
             ..Generate::new(request.tokens.clone(), request.limit)
         });
         act(&request, reply);

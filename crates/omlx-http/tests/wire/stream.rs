@@ -144,6 +144,29 @@ async fn life_3_the_engine_dies_in_the_middle() {
 }
 
 #[tokio::test]
+async fn life_3_the_step_fails_and_the_engine_goes_on() {
+    let step = || -> Act { Box::new(|_, reply| reply.fail(Fault::Step { reason: "device lost".to_owned() })) };
+    fails(step, 500, "step_failed", false).await;
+}
+
+/// Never 500, never a word of shortening; the numbers and when to come again.
+#[tokio::test]
+async fn life_5_memory_is_short() {
+    let refusal = Refusal::Memory { used_bytes: 3 << 30, limit_bytes: 2 << 30, running: 4, waiting: 7 };
+    for stream in [false, true] {
+        let rig = acting(Config::default(), Box::new(move |_, reply| reply.fail(Fault::Refused(refusal))));
+        let (status, headers, body) = rig.raw(CHAT, &with(&least(CHAT), &json!({"stream": stream}))).await;
+        assert_eq!((status, headers["retry-after"].to_str().expect("ASCII")), (503, "5"), "{body}");
+        let answer: Value = serde_json::from_str(&body).expect("JSON and no stream");
+        assert_eq!(answer["error"]["code"], "no_memory");
+        assert_eq!(answer["error"]["type"], "server_error");
+        let text = answer["error"]["message"].as_str().expect("a text");
+        assert!(["3072 MiB", "2048 MiB", "4 requests", "7 waiting"].iter().all(|part| text.contains(part)), "{text}");
+        assert!(["context", "shorten", "prompt", "max_tokens"].iter().all(|word| !text.contains(word)), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn life_3_the_engine_thread_panics() {
     let panics = || -> Act { Box::new(|_, _reply| std::panic::resume_unwind(Box::new("gone"))) };
     fails(panics, 500, "engine_stopped", false).await;

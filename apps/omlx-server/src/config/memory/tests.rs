@@ -34,5 +34,4 @@ fn read_back() {
     assert_eq!(readable(1536), "1.5 KiB");
     assert_eq!(readable(3 << 30), "3.0 GiB");
     assert_eq!(Memory::Percent(25.0).of(400), 100);
-    assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    2 kB\n"), Some(2048));
 }

@@ -1,0 +1,185 @@
+//! The memory guard: one ledger of the bytes that this process has promised, and a look at what it really takes.
+//!
+//! Two questions, two answers. *Before* a model is loaded: how much may still be promised ([`Guard::room`])? Weights, cache
+//! and the largest step are promised before they are taken, so a process cannot outgrow its limit by serving. *While* it
+//! serves: is memory short ([`Guard::reading`])? That is about what is in use and not about what a request might need, so
+//! no request is ever refused for its `max_tokens`. The engine asks between two steps; there is no thread, and nobody
+//! looks while all are idle.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+mod os;
+mod tier;
+
+pub use os::{System, free_bytes, installed_bytes};
+pub use tier::{Limits, Tier};
+
+/// How long a reading stays good.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// The share of the limit at its end where the soft limit begins.
+const SOFT_SHARE: u64 = 16;
+
+/// What says how much memory is in use: the operating system, or a test.
+pub trait Meter: Send + Sync {
+    /// How it is now; `None` where nobody says.
+    fn measure(&self) -> Option<Measure>;
+}
+
+/// Memory at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// What this process takes.
+    pub footprint_bytes: u64,
+    /// What could be taken without pushing anything out; `None` where the system does not say.
+    pub available_bytes: Option<u64>,
+}
+
+/// How short memory is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strain {
+    /// There is room.
+    #[default]
+    None,
+    /// Near the limit.
+    Soft,
+    /// Above the limit.
+    Hard,
+}
+
+/// What the guard saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The how manieth; 0 before the first.
+    pub number: u64,
+    /// How short memory is.
+    pub strain: Strain,
+    /// What this process takes.
+    pub used_bytes: u64,
+    /// The most it may take, as the others are now.
+    pub limit_bytes: u64,
+}
+
+/// Watches the memory of this process, for all its engines.
+pub struct Guard {
+    limits: Limits,
+    meter: Box<dyn Meter>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What the process took before it promised anything.
+    base_bytes: u64,
+    promised_bytes: u64,
+    read_at: Option<Instant>,
+    reading: Reading,
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// A guard that keeps to `limits` by what `meter` says: [`System`] outside of tests.
+    pub fn new(limits: Limits, meter: Box<dyn Meter>) -> Arc<Self> {
+        let base_bytes = meter.measure().map_or(0, |now| now.footprint_bytes);
+        let state = State { base_bytes, promised_bytes: 0, read_at: None, reading: Reading::default() };
+        Arc::new(Guard { limits, meter, state: Mutex::new(state) })
+    }
+
+    /// What it keeps to.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// How short memory is, looked at anew if the last look is too old.
+    pub fn reading(&self, now: Instant) -> Reading {
+        let mut state = self.state();
+        if state.read_at.is_none_or(|at| now.saturating_duration_since(at) >= FRESH) {
+            state.read_at = Some(now);
+            let number = state.reading.number + 1;
+            // Who cannot look does not say that memory is short.
+            state.reading = match self.meter.measure() {
+                Some(measure) => Reading { number, ..self.judge(measure) },
+                None => Reading { number, ..Reading::default() },
+            };
+        }
+        state.reading
+    }
+
+    /// Bytes that may still be promised: what the limit leaves beside everything that is promised or in use.
+    pub fn room(&self) -> u64 {
+        let state = self.state();
+        let ours = state.base_bytes + state.promised_bytes;
+        match self.meter.measure() {
+            Some(measure) => {
+                let reading = self.judge(measure);
+                // What is promised but not taken yet is still counted as available.
+                reading.limit_bytes.saturating_sub(reading.used_bytes.max(ours))
+            }
+            None => self.limits.most_bytes.saturating_sub(ours),
+        }
+    }
+
+    /// Enters bytes into the ledger. They are given back when the answer is dropped.
+    pub fn promise(self: &Arc<Self>, bytes: u64) -> Promise {
+        self.state().promised_bytes += bytes;
+        Promise { guard: Arc::clone(self), bytes }
+    }
+
+    fn judge(&self, Measure { footprint_bytes: used, available_bytes }: Measure) -> Reading {
+        let Limits { most_bytes, spare_bytes } = self.limits;
+        let others = available_bytes.map_or(u64::MAX, |available| used + available.saturating_sub(spare_bytes));
+        let limit = most_bytes.min(others);
+        let short = available_bytes.is_some_and(|available| available < spare_bytes);
+        let strain = match used {
+            used if used > limit || short => Strain::Hard,
+            used if used > limit - limit / SOFT_SHARE => Strain::Soft,
+            _ => Strain::None,
+        };
+        Reading { number: 0, strain, used_bytes: used, limit_bytes: limit }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is half done where it could panic, so a poisoned one is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of one engine in the ledger.
+#[derive(Debug)]
+#[must_use = "the bytes are given back when this is dropped"]
+pub struct Promise {
+    guard: Arc<Guard>,
+    bytes: u64,
+}
+
+impl Promise {
+    /// Enters more bytes.
+    pub fn add(&mut self, bytes: u64) {
+        self.guard.state().promised_bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// All bytes of this entry.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whose ledger it is.
+    pub fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.guard.state().promised_bytes -= self.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests;
