@@ -7,7 +7,9 @@ mod bench;
 mod demo;
 mod dist;
 mod golden;
+mod load;
 mod models;
+mod server;
 mod shell;
 mod sim;
 mod test;
@@ -54,6 +56,12 @@ References
       --check           only say what differs, and fail if anything does
       --python PATH     use this interpreter, which has what fixtures/requirements.txt names, and make no environment
 
+  load              Many clients at once on a real server: short and long prompts, streams, clients that leave.
+                    Every answer has to be well formed, nothing may hang, memory may not grow.
+      --clients N       64 unless given
+      --minutes N       10 unless given
+      --seed N          draws the same prompts again
+
 House
   tidy              Check the rules of the house: layers, captions, sizes, names.
   dist              Build the release binary and try to publish every public crate, without doing so.
@@ -75,6 +83,7 @@ fn main() -> ExitCode {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "golden" => golden::run(rest),
+        "load" => load::run(rest),
         "models" => models::run(rest),
         "sim" => sim::run(rest),
         "tidy" => tidy::run(rest),

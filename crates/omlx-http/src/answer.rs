@@ -13,6 +13,9 @@ use futures_core::Stream;
 use omlx_api::{Event, Fault, Finish, Logprobs, Ticket, Usage};
 use omlx_text::{Piece, Session, TextModel};
 
+use crate::error::Error;
+use crate::metrics::{Ended, Watch};
+
 /// A piece of an answer.
 #[derive(Debug)]
 pub(crate) enum Part {
@@ -34,6 +37,14 @@ pub(crate) struct Scored {
     pub(crate) top: Vec<(Vec<u8>, f32)>,
 }
 
+/// OpenAI's word for why an answer ended.
+pub(crate) fn word(why: Finish) -> &'static str {
+    match why {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+    }
+}
+
 /// A stream of parts that ends after one [`Part::End`] or one fault.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -44,11 +55,18 @@ pub(crate) struct Answer {
     tokens: usize,
     chars: usize,
     ready: VecDeque<Result<Part, Fault>>,
+    watch: Watch,
 }
 
 impl Answer {
     /// The answer that comes through `ticket`, cut at the first of `stops`.
-    pub(crate) fn new(ticket: Ticket, text: &Arc<TextModel>, stops: &[String], prompt_tokens: usize) -> Self {
+    pub(crate) fn new(
+        ticket: Ticket,
+        text: &Arc<TextModel>,
+        stops: &[String],
+        prompt_tokens: usize,
+        watch: Watch,
+    ) -> Self {
         Answer {
             ticket: Some(ticket),
             session: text.session(stops),
@@ -57,11 +75,13 @@ impl Answer {
             tokens: 0,
             chars: 0,
             ready: VecDeque::new(),
+            watch,
         }
     }
 
     /// The answer of no tokens that `max_tokens: 0` asks for; no engine is troubled.
-    pub(crate) fn empty(text: &Arc<TextModel>, prompt_tokens: usize) -> Self {
+    pub(crate) fn empty(text: &Arc<TextModel>, prompt_tokens: usize, mut watch: Watch) -> Self {
+        watch.end(Ended::Well(word(Finish::Length)));
         let usage = Usage { prompt: prompt_tokens, cached: 0, completion: 0 };
         Answer {
             ticket: None,
@@ -71,6 +91,7 @@ impl Answer {
             tokens: 0,
             chars: 0,
             ready: VecDeque::from([Ok(Part::End { why: Finish::Length, usage })]),
+            watch,
         }
     }
 
@@ -84,6 +105,7 @@ impl Answer {
         match event {
             Event::Token { id, logprobs } => {
                 self.tokens += 1;
+                self.watch.token(self.ticket.as_ref().map_or(0, Ticket::cached));
                 let scored = logprobs.map(|logprobs| self.score(id, &logprobs));
                 let Piece { text, stopped } = self.session.push(id);
                 self.say(text, scored);
@@ -99,6 +121,7 @@ impl Answer {
             }
             Event::Failed(fault) => {
                 self.ticket = None;
+                self.watch.end(Ended::Failed(Error::from(fault.clone()).code().unwrap_or("engine_failed")));
                 self.ready.push_back(Err(fault));
             }
         }
@@ -113,6 +136,7 @@ impl Answer {
     fn end(&mut self, why: Finish, cached: usize, completion: usize) {
         // Dropping the ticket cancels what the engine would still do after a stop string.
         self.ticket = None;
+        self.watch.end(Ended::Well(word(why)));
         let usage = Usage { prompt: self.prompt_tokens, cached, completion };
         self.ready.push_back(Ok(Part::End { why, usage }));
     }

@@ -37,6 +37,8 @@ pub struct Card {
 /// A model ready to answer.
 #[derive(Clone, Debug)]
 pub struct Served {
+    /// Its full name, whatever name it was asked for by.
+    pub id: String,
     /// Where token ids go.
     pub engine: EngineHandle,
     /// Text to ids and back.

@@ -112,7 +112,8 @@ impl Error {
         }
     }
 
-    fn code(&self) -> Option<&'static str> {
+    /// What a program reads.
+    pub(crate) fn code(&self) -> Option<&'static str> {
         match self {
             Error::Key => Some("invalid_api_key"),
             Error::Host => Some("host_not_allowed"),

@@ -1,4 +1,5 @@
 //! `GET /health`: whether the loaded engines live, and how busy they are. Open to all, so a supervisor needs no key.
+//! `GET /api/status`: the same and what else there is, for the owner.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,10 +29,43 @@ struct Model {
     failed_steps: u64,
 }
 
+/// What an owner's own page shows of the server, behind the guard.
+#[derive(Serialize)]
+pub(crate) struct Status {
+    version: &'static str,
+    uptime_seconds: u64,
+    /// Loaded ones.
+    models: Vec<Model>,
+    /// All that can be asked for, loaded or not.
+    known: Vec<Known>,
+}
+
+#[derive(Serialize)]
+struct Known {
+    id: String,
+    /// Why it cannot be served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
+}
+
+/// `GET /api/status`.
+pub(crate) async fn status(State(app): State<App>) -> Json<Status> {
+    let known = app.catalog.cards().into_iter().map(|card| Known { id: card.id, trouble: card.trouble }).collect();
+    let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), app.begin.elapsed().as_secs());
+    Json(Status { version, uptime_seconds, models: loaded(&app), known })
+}
+
 /// 200 when every loaded engine is alive (also when none is loaded), else 503.
 pub(crate) async fn health(State(app): State<App>) -> Response {
-    let models: Vec<Model> = app
-        .catalog
+    let models = loaded(&app);
+    let healthy = models.iter().all(|model| model.alive);
+    let (status, word) =
+        if healthy { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "engine stopped") };
+    (status, Json(Report { status: word, models })).into_response()
+}
+
+fn loaded(app: &App) -> Vec<Model> {
+    app.catalog
         .engines()
         .into_iter()
         .map(|(id, engine)| {
@@ -49,9 +83,5 @@ pub(crate) async fn health(State(app): State<App>) -> Response {
                 failed_steps: now.failed_steps,
             }
         })
-        .collect();
-    let healthy = models.iter().all(|model| model.alive);
-    let (status, word) =
-        if healthy { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "engine stopped") };
-    (status, Json(Report { status: word, models })).into_response()
+        .collect()
 }

@@ -14,10 +14,12 @@ mod config;
 mod entropy;
 mod error;
 mod health;
+mod metrics;
 mod openai;
 mod router;
 mod sampling;
 mod sse;
+mod trace;
 
 pub use catalog::{Card, Catalog, OpenError, Served};
 pub use config::Config;

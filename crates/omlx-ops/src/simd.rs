@@ -33,7 +33,6 @@ pub(crate) trait Simd {
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// Sixteen lanes added, in one fixed order; where there is one part, the second does not count.
     unsafe fn sum(parts: [Self::V; 2]) -> f32;
     /// Four times [`sum`](Self::sum), to the same bits.
@@ -127,10 +126,6 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i])
-    }
-    #[inline(always)]
-    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
-        std::array::from_fn(|i| a[i] + b[i])
     }
     #[inline(always)]
     unsafe fn sum([mut v, _]: [Self::V; 2]) -> f32 {

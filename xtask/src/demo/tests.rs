@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use super::{chat, free_port, invitation};
+use super::invitation;
+use crate::server::{free_port, http};
 
 #[test]
 fn the_next_port_is_taken() {
@@ -24,10 +25,10 @@ fn the_invitation_is_valid() {
 
 #[test]
 fn answers() {
-    assert_eq!(chat::parse("HTTP/1.0 200 OK\r\na: b\r\n\r\n{\"x\":1}").unwrap()["x"], 1);
-    assert!(chat::parse("HTTP/1.0 404 Not Found\r\n\r\n{}").is_none());
-    assert!(chat::parse("HTTP/1.0 200 OK\r\n\r\nnot json").is_none());
-    assert!(chat::parse("").is_none());
+    assert_eq!(http::parse("HTTP/1.0 200 OK\r\na: b\r\n\r\n{\"x\":1}").unwrap()["x"], 1);
+    assert!(http::parse("HTTP/1.0 404 Not Found\r\n\r\n{}").is_none());
+    assert!(http::parse("HTTP/1.0 200 OK\r\n\r\nnot json").is_none());
+    assert!(http::parse("").is_none());
 }
 
 #[test]
@@ -41,6 +42,6 @@ fn a_question_over_a_socket() {
         stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"choices\":[{\"message\":{\"content\":\"Hi.\"}}]}").unwrap();
         String::from_utf8_lossy(&asked[..n]).into_owned()
     });
-    assert_eq!(chat::ask(port, "m", "Hello?").unwrap(), "Hi.");
+    assert_eq!(http::ask(port, "m", "Hello?").unwrap(), "Hi.");
     assert!(server.join().unwrap().starts_with("POST /v1/chat/completions HTTP/1.0\r\n"));
 }

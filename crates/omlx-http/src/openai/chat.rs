@@ -6,13 +6,13 @@ use omlx_text::Chat;
 use serde_json::Value;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
-use super::deliver::{Choice, Form, Head, Manner, deliver, finish, finite, json, token_text};
+use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
 use super::start::{Prompt, Terms, blocking, start};
 use super::wire::{
     ChatChoice, ChatChunkChoice, ChatLogprobs, ChatRequest, Completion, Delta, Message, TokenLogprob, TopLogprob, Usage,
 };
-use crate::answer::{Part, Scored};
+use crate::answer::{Part, Scored, word};
 use crate::body::Body;
 use crate::error::Error;
 use crate::router::App;
@@ -39,7 +39,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let tokens = blocking(move || text.encode_chat(&chat)).await?;
     let tokens = tokens.map_err(|source| Error::Text { param: "messages", source })?;
     let terms = Terms { param: "messages", logprobs, most: None };
-    let answers = start(&served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
+    let answers = start(&app.metrics, &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
@@ -89,7 +89,7 @@ pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
             finish_reason: None,
         },
         Part::End { why, .. } => {
-            ChatChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason: Some(finish(why)) }
+            ChatChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason: Some(word(why)) }
         }
     };
     line(head, vec![choice], None)

@@ -5,11 +5,11 @@ use axum::response::Response;
 use omlx_text::TextModel;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
-use super::deliver::{Choice, Form, Head, Manner, deliver, finish, finite, json, token_text};
+use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
 use super::start::{Prompt, Terms, blocking, start};
 use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs, TopMap, Usage};
-use crate::answer::{Part, Scored};
+use crate::answer::{Part, Scored, word};
 use crate::body::Body;
 use crate::error::Error;
 use crate::router::App;
@@ -31,7 +31,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let prompts = blocking(move || encode(&text, prompt, echo)).await?;
     let prompts = prompts.map_err(|source| Error::Text { param: "prompt", source })?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
-    let answers = start(&served, &ask, terms, prompts).await?;
+    let answers = start(&app.metrics, &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
@@ -84,7 +84,7 @@ pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
             TextChoice { index, text, logprobs: scored.map(|scored| text_logprobs(&[scored])), finish_reason: None }
         }
         Part::End { why, .. } => {
-            TextChoice { index, text: String::new(), logprobs: None, finish_reason: Some(finish(why)) }
+            TextChoice { index, text: String::new(), logprobs: None, finish_reason: Some(word(why)) }
         }
     };
     line(head, vec![choice], head.usage.then_some(None))

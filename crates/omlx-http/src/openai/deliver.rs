@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::StreamExt;
 use futures_util::stream::{iter, select_all};
-use omlx_api::{Fault, Finish};
+use omlx_api::Fault;
 use serde::Serialize;
 
 use super::ask::Ask;
 use super::wire::{PromptTokens, Usage};
 use super::{chat, completions};
-use crate::answer::{Answer, Part, Scored};
+use crate::answer::{Answer, Part, Scored, word};
 use crate::entropy::random;
 use crate::error::Error;
 use crate::sse;
@@ -127,7 +127,7 @@ async fn whole(
                 choice.scored.extend(scored);
             }
             Part::End { why, usage } => {
-                choice.finish = finish(why);
+                choice.finish = word(why);
                 tally.add(index % manner.n == 0, usage);
             }
         }
@@ -154,6 +154,8 @@ async fn stream(
         return Err(fault.into());
     }
     let mut parts = iter(first).chain(parts);
+    // The stream is read after the handler has returned, outside its span.
+    let span = tracing::Span::current();
     let lines = async_stream::stream! {
         let mut tally = Tally::default();
         for index in 0..choices {
@@ -174,7 +176,7 @@ async fn stream(
                 }
                 Err(fault) => {
                     let error = Error::from(fault);
-                    tracing::warn!(%error, "stream failed");
+                    span.in_scope(|| tracing::warn!(%error, "stream failed"));
                     yield json(&error.envelope());
                     return;
                 }
@@ -189,14 +191,6 @@ async fn stream(
         yield "[DONE]".to_owned();
     };
     Ok(sse::respond(lines, keep_alive))
-}
-
-/// OpenAI's word for why an answer ended.
-pub(super) fn finish(why: Finish) -> &'static str {
-    match why {
-        Finish::Stop => "stop",
-        Finish::Length => "length",
-    }
 }
 
 /// A token's text in log-probabilities. Bytes that are no whole characters are written out, with `mark` before them.

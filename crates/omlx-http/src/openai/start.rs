@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::catalog::Served;
 use crate::entropy::random;
 use crate::error::Error;
+use crate::metrics::{Ended, Metrics};
 use crate::sampling::resolve;
 
 /// A prompt in token ids, and the text to repeat before its answers.
@@ -36,6 +37,7 @@ pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + '
 
 /// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
 pub(super) async fn start(
+    metrics: &Metrics,
     served: &Served,
     ask: &Ask,
     terms: Terms,
@@ -52,8 +54,9 @@ pub(super) async fn start(
         // A given seed draws the same for each prompt, alone or in a list; an open one never does.
         let seed = ask.seed.unwrap_or_else(random);
         for i in 0..ask.n {
+            let mut watch = metrics.watch(&served.id, prompt.tokens.len());
             let answer = if most == 0 {
-                Answer::empty(&served.text, prompt.tokens.len())
+                Answer::empty(&served.text, prompt.tokens.len(), watch)
             } else {
                 let sampling = Sampling { seed: seed.wrapping_add(i as u64), ..sampling.clone() };
                 let generate = Generate {
@@ -63,8 +66,12 @@ pub(super) async fn start(
                     priority: ask.priority,
                     ..Generate::new(prompt.tokens.clone(), most.min(room))
                 };
-                let ticket = served.engine.generate(generate).await?;
-                Answer::new(ticket, &served.text, &ask.stops, prompt.tokens.len())
+                let ticket = served.engine.generate(generate).await.map_err(|busy| {
+                    let error = Error::from(busy);
+                    watch.end(Ended::Failed(error.code().unwrap_or("engine_failed")));
+                    error
+                })?;
+                Answer::new(ticket, &served.text, &ask.stops, prompt.tokens.len(), watch)
             };
             answers.push(match &prompt.echo {
                 Some(text) => answer.led_by(text.clone()),

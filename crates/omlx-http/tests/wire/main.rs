@@ -7,6 +7,7 @@ mod cancel;
 mod context;
 mod errors;
 mod logprobs;
+mod metrics;
 mod models;
 mod params;
 mod rig;

@@ -74,7 +74,8 @@ impl Rig {
         let text = Arc::new(TextModel::load(folder.path()).expect("the parrot's text"));
         let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let served = Served { engine, text: text.clone(), context: CONTEXT, settings: parts.settings };
+        let served =
+            Served { id: MODEL.to_owned(), engine, text: text.clone(), context: CONTEXT, settings: parts.settings };
         let router = router(Arc::new(House(served)), parts.config.clone());
         (Rig { router, text, asked }, mailbox, script)
     }

@@ -47,10 +47,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn add(a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_add_ps(a, b) }
-    }
-    #[inline(always)]
     unsafe fn sum([v, _]: [__m512; 2]) -> f32 {
         unsafe { sum8(halves(v)) }
     }
@@ -98,10 +94,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn mul(a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_mul_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn add(a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_add_ps(a, b) }
     }
     #[inline(always)]
     unsafe fn sum([low, high]: [__m256; 2]) -> f32 {

@@ -14,21 +14,22 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The id of the first model that the server lists.
-pub(super) fn first_model(port: u16) -> Done<String> {
+pub(crate) fn first_model(port: u16) -> Done<String> {
     let answer = request(port, "GET", "/v1/models", "")?;
     let id = answer["data"][0]["id"].as_str();
     id.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server lists no model: {answer}")))
 }
 
 /// Asks one question and answers with what the model said.
-pub(super) fn ask(port: u16, model: &str, question: &str) -> Done<String> {
+pub(crate) fn ask(port: u16, model: &str, question: &str) -> Done<String> {
     let body = json!({"model": model, "max_tokens": 64, "temperature": 0, "messages": [{"role": "user", "content": question}]});
     let answer = request(port, "POST", "/v1/chat/completions", &body.to_string())?;
     let said = answer["choices"][0]["message"]["content"].as_str().filter(|s| !s.trim().is_empty());
     said.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server did not answer with text: {answer}")))
 }
 
-fn request(port: u16, method: &str, path: &str, body: &str) -> Done<Value> {
+/// One request and the JSON of its answer, which has to be a success.
+pub(crate) fn request(port: u16, method: &str, path: &str, body: &str) -> Done<Value> {
     let failed = |e: std::io::Error| Failed::new(format!("{method} {path}: {e}"));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).map_err(failed)?;
@@ -46,7 +47,7 @@ fn request(port: u16, method: &str, path: &str, body: &str) -> Done<Value> {
 }
 
 /// The JSON body of a successful answer.
-pub(super) fn parse(answer: &str) -> Option<Value> {
+pub(crate) fn parse(answer: &str) -> Option<Value> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?;
     (status == "200").then(|| serde_json::from_str(body).ok())?
