@@ -3,6 +3,8 @@
 //! Special tokens that are spelled in the text (`<|im_end|>`) become their ids, as in the reference
 //! tokenizers: templates depend on it. A chat message that spells one is therefore read as that token too.
 
+mod file;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,8 +42,7 @@ enum Encoder {
 impl Tokenizer {
     /// From the bytes of a `tokenizer.json`; `path` is for messages.
     pub(crate) fn from_json(json: &[u8], path: &Path) -> Result<Self> {
-        let mut library =
-            Library::from_bytes(json).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
+        let mut library = file::read(json).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
         // Files saved after training may ask for cutting and filling up; a prompt wants neither.
         library.with_truncation(None).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
         library.with_padding(None);

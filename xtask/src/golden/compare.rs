@@ -11,6 +11,9 @@ use crate::shell::{Done, Failed};
 /// Largest difference that counts as one of processors, relative to the largest number of the same list: two units of the sixth
 /// digit, which is the last that is written.
 const DIGITS: f64 = 2e-5;
+/// What has other digits: margins are written with four, and differences of logits besides; a sum over the whole vocabulary
+/// adds up its errors. Name, largest relative difference, and the number below which that is no longer relative.
+const COARSE: [(&str, f64, f64); 2] = [("greedy_margins", 1e-3, 0.2), ("sum", 1e-3, 1e3)];
 /// A measure of rounding itself, which has no digits to agree on; it must only stay small.
 const NOISE: (&str, f64) = ("prefill_cache_vs_nocache_max_abs", 1e-3);
 /// Versions, compared without what stands behind the `+`: how a package was built.
@@ -74,12 +77,25 @@ pub(super) fn files(here: &Path, made: &Path) -> Done<Verdict> {
 /// Compares two JSON values; a difference in spelling alone is none.
 pub(super) fn values(old: &Value, new: &Value) -> Verdict {
     let mut walk = Walk::default();
-    walk.values("", old, new, 0.0);
+    walk.values("", old, new, FINE);
     if !walk.places.is_empty() {
         return Verdict::Differs(walk.places);
     }
     if walk.most == 0.0 { Verdict::Same } else { Verdict::Digits(walk.most) }
 }
+
+/// How large a difference may be.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Relative to the larger number, or to the largest of its list.
+    relative: f64,
+    /// Smaller numbers count as this one.
+    least: f64,
+    /// Whether a list's largest number is the measure for all of it.
+    by_list: bool,
+}
+
+const FINE: Scale = Scale { relative: DIGITS, least: 1.0, by_list: true };
 
 #[derive(Default)]
 struct Walk {
@@ -89,8 +105,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// `largest` is the largest number of the list that these are in.
-    fn values(&mut self, path: &str, old: &Value, new: &Value, largest: f64) {
+    fn values(&mut self, path: &str, old: &Value, new: &Value, scale: Scale) {
         match (old, new) {
             (Value::Object(a), Value::Object(b)) => {
                 for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
@@ -100,17 +115,18 @@ impl Walk {
                 }
             }
             (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-                let largest = a.iter().chain(b).filter_map(Value::as_f64).fold(0.0, |m: f64, v| m.max(v.abs()));
+                let largest = a.iter().chain(b).filter_map(Value::as_f64).fold(scale.least, |m: f64, v| m.max(v.abs()));
+                let scale = if scale.by_list { Scale { least: largest, ..scale } } else { scale };
                 for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                    self.values(&format!("{path}[{i}]"), a, b, largest);
+                    self.values(&format!("{path}[{i}]"), a, b, scale);
                 }
             }
             // ids are whole numbers, and of them no digit is the last
             (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => {
                 let (a, b) = (a.as_f64().unwrap_or(f64::NAN), b.as_f64().unwrap_or(f64::NAN));
-                let apart = (a - b).abs() / largest.max(a.abs()).max(b.abs()).max(1.0);
+                let apart = (a - b).abs() / scale.least.max(a.abs()).max(b.abs());
                 // NaN is no small difference
-                if apart <= DIGITS { self.most = self.most.max(apart) } else { self.note(path, old, new) }
+                if apart <= scale.relative { self.most = self.most.max(apart) } else { self.note(path, old, new) }
             }
             _ if old == new => {}
             _ => self.note(path, old, new),
@@ -125,7 +141,9 @@ impl Walk {
         if key == NOISE.0 && [old, new].iter().all(|v| v.as_f64().is_some_and(|v| v < NOISE.1)) {
             return;
         }
-        self.values(path, old, new, 0.0);
+        let coarse = COARSE.iter().find(|(name, ..)| *name == key);
+        let scale = coarse.map_or(FINE, |&(_, relative, least)| Scale { relative, least, by_list: false });
+        self.values(path, old, new, scale);
     }
 
     fn note(&mut self, path: &str, old: &Value, new: &Value) {

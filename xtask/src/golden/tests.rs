@@ -18,7 +18,8 @@ fn names_are_sorted_into_kinds() {
 
 #[test]
 fn only_last_digits_may_differ() {
-    let old = json!({"torch": "2.15.0+a", "ids": [1, 2], "logits": [20.0, 0.5], "sum": 3.0, "prefill_cache_vs_nocache_max_abs": 1e-6});
+    let old = json!({"torch": "2.15.0+a", "ids": [1, 2], "logits": [20.0, 0.5], "l2": 3.0, "sum": 7495.8,
+        "greedy_margins": [3.475, 0.01], "prefill_cache_vs_nocache_max_abs": 1e-6});
     let check = |key: &str, value: serde_json::Value, expected: &str| {
         let mut new = old.clone();
         new[key] = value;
@@ -36,8 +37,12 @@ fn only_last_digits_may_differ() {
     check("logits", json!([20.0, 0.5001]), "digits (by 5e-6)");
     check("logits", json!([20.1, 0.5]), "DIFFERS          logits[0]: 20.1, was 20.0");
     check("logits", json!([20.0]), "DIFFERS");
-    check("sum", json!(3.00001), "digits");
-    check("sum", json!(3.001), "DIFFERS");
+    check("l2", json!(3.00001), "digits");
+    check("l2", json!(3.001), "DIFFERS");
+    check("sum", json!(7496.5), "digits");
+    check("sum", json!(7595.8), "DIFFERS");
+    check("greedy_margins", json!([3.474, 0.0101]), "digits");
+    check("greedy_margins", json!([3.475, 0.011]), "DIFFERS");
     check("ids", json!([1, 3]), "DIFFERS          ids[1]: 3, was 2");
     check("more", json!(1), "DIFFERS          more: 1, was null");
 }
