@@ -6,6 +6,10 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::config::{Guarding, Memory};
 
+const USAGE: &str = "\
+omlx-server --model <PATH|REPO>... [OPTIONS]
+       omlx-server --model-dir <DIR>... [OPTIONS]";
+
 const EXAMPLES: &str = "\
 EXAMPLES
   Serve one model on http://127.0.0.1:8000:
@@ -23,8 +27,17 @@ EXAMPLES
 
 MODELS
   A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in
-  the API is its path below --model-dir, or the last part of --model; GET /v1/models lists them. A model that
-  cannot be loaded is shown with the reason and does not disturb the others.
+  the API is its path below --model-dir, or the last part of --model, without .gguf; a model from the hub is
+  called owner/name. GET /v1/models lists them. A model that cannot be loaded is shown with the reason and
+  does not disturb the others.
+
+ENVIRONMENT
+  OMLX_API_KEY   the key that clients must send
+  OMLX_MODELS    a folder where names are looked up, before the hub's cache [default: ~/.cache/omlx/models]
+  HF_HUB_CACHE   where models from the hub are kept [default: ~/.cache/huggingface/hub, or hub in HF_HOME]
+  HF_TOKEN       a token for the hub, for private and gated models
+  HF_ENDPOINT    another hub than https://huggingface.co
+  HTTPS_PROXY    a proxy on the way to it
 
 STOPPING
   Ctrl-C (or SIGTERM) stops taking requests and lets running answers finish, for 30 seconds at most; a second
@@ -32,7 +45,7 @@ STOPPING
 
 /// Serves language models on this machine over the OpenAI API.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "omlx-server", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "omlx-server", version, override_usage = USAGE, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) models: Models,

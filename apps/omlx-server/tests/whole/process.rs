@@ -41,9 +41,11 @@ fn help_is_worth_reading() {
     let output = command().arg("--help").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    for part in ["--model-dir", "OMLX_API_KEY", "[default: 8000]", "EXAMPLES", "Network", "25%", "second"] {
+    for part in ["--model-dir", "OMLX_API_KEY", "[default: 8000]", "EXAMPLES", "Network", "25%", "second", "HF_TOKEN"] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
+    let longest = help.lines().map(|l| l.chars().count()).max().unwrap();
+    assert!(longest <= 120, "a line of {longest} characters: {help}");
 }
 
 #[test]

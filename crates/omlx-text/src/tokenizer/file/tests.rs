@@ -1,6 +1,4 @@
 //! What is read in one pass is what the library reads.
-//!
-//! Seen to be caught: flags of the model left at their defaults, added tokens forgotten.
 
 use omlx_fixtures::{real_model, tiny};
 use serde_json::{Value, json};
