@@ -78,7 +78,7 @@ pub enum Fault {
         reason: String,
     },
     /// The engine was stopped, or died, before the answer was complete.
-    #[error("the engine stopped before the answer was complete; load the model again")]
+    #[error("the engine stopped before the answer was complete; send the request again")]
     Stopped,
 }
 

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::router::App;
 
-/// A JSON object.
-pub(crate) struct Body(Value);
+/// A JSON object and the bytes it came in.
+pub(crate) struct Body(Value, usize);
 
 impl FromRequest<App> for Body {
     type Rejection = Error;
@@ -22,16 +22,26 @@ impl FromRequest<App> for Body {
         if !is_json(request.headers()) {
             return Err(Error::ContentType);
         }
+        // A body that says it is too large is not waited for.
+        let said = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if said.is_some_and(|said: u64| said > app.config.body_bytes as u64) {
+            return Err(Error::BodyTooLarge { limit: app.config.body_bytes });
+        }
         let bytes = Bytes::from_request(request, app).await.map_err(|rejection| match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: app.config.body_bytes },
             _ => Error::BodyLost,
         })?;
         let value: Value = serde_json::from_slice(&bytes).map_err(Error::NotJson)?;
-        if value.is_object() { Ok(Body(value)) } else { Err(Error::NotAnObject) }
+        if value.is_object() { Ok(Body(value, bytes.len())) } else { Err(Error::NotAnObject) }
     }
 }
 
 impl Body {
+    /// The body's size on the wire.
+    pub(crate) fn bytes(&self) -> usize {
+        self.1
+    }
+
     /// The fields that `T` knows; others are left alone. An error names the field.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_path_to_error::deserialize(&self.0)

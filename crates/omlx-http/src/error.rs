@@ -58,6 +58,10 @@ pub(crate) enum Error {
         "this model's context is {context} tokens and the prompt has {tokens}, which leaves no room for an answer; shorten the prompt"
     )]
     TooLong { param: &'static str, tokens: usize, context: usize },
+    #[error(
+        "this model's context is {context} tokens and the prompt has at least {least}, which leaves no room for an answer; shorten the prompt"
+    )]
+    FarTooLong { param: &'static str, least: usize, context: usize },
     #[error(transparent)]
     Busy(Busy),
     #[error(transparent)]
@@ -97,7 +101,8 @@ impl Error {
             | Error::Missing(_)
             | Error::Range { .. }
             | Error::Unsupported { .. }
-            | Error::TooLong { .. } => StatusCode::BAD_REQUEST,
+            | Error::TooLong { .. }
+            | Error::FarTooLong { .. } => StatusCode::BAD_REQUEST,
             Error::Open { source, .. } => match source {
                 OpenError::Unknown => StatusCode::NOT_FOUND,
                 OpenError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
@@ -108,6 +113,7 @@ impl Error {
             Error::Text { .. } | Error::Preparation => StatusCode::INTERNAL_SERVER_ERROR,
             Error::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Fault(Fault::Refused(refusal)) => refused(refusal).0,
+            Error::Fault(Fault::Stopped) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -124,7 +130,7 @@ impl Error {
                 OpenError::Unusable { .. } => "model_unusable",
                 OpenError::NoRoom { .. } => "no_memory",
             }),
-            Error::TooLong { .. } => Some("context_length_exceeded"),
+            Error::TooLong { .. } | Error::FarTooLong { .. } => Some("context_length_exceeded"),
             Error::Unsupported { .. } => Some("unsupported_parameter"),
             Error::Field { .. } | Error::Range { .. } => Some("invalid_value"),
             Error::Missing(_) => Some("missing_required_parameter"),
@@ -143,7 +149,8 @@ impl Error {
             Error::Missing(param)
             | Error::Unsupported { param, .. }
             | Error::Text { param, .. }
-            | Error::TooLong { param, .. } => Some((*param).to_owned()),
+            | Error::TooLong { param, .. }
+            | Error::FarTooLong { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
             _ => None,
         }

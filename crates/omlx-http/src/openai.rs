@@ -7,3 +7,5 @@ mod deliver;
 pub(crate) mod models;
 mod start;
 mod wire;
+
+pub(crate) use start::PREPARING_KIB;

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
+use tokio::sync::Semaphore;
 
 use crate::auth::guard;
 use crate::catalog::Catalog;
@@ -14,7 +15,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::health::{health, status};
 use crate::metrics::{Metrics, metrics};
-use crate::openai::{chat, completions, models};
+use crate::openai::{PREPARING_KIB, chat, completions, models};
 use crate::trace::trace;
 
 /// What every route sees.
@@ -23,6 +24,8 @@ pub(crate) struct App {
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
+    /// Room for texts that are being prepared.
+    pub(crate) preparing: Arc<Semaphore>,
     /// When the router was made.
     pub(crate) begin: Instant,
 }
@@ -32,7 +35,8 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
     // A heartbeat every 0 seconds would be a flood.
     let config = Config { keep_alive: config.keep_alive.filter(|interval| !interval.is_zero()), ..config };
     let limit = DefaultBodyLimit::max(config.body_bytes);
-    let app = App { catalog, config: Arc::new(config), metrics: Metrics::new(), begin: Instant::now() };
+    let preparing = Arc::new(Semaphore::new(PREPARING_KIB as usize));
+    let app = App { catalog, config: Arc::new(config), metrics: Metrics::new(), preparing, begin: Instant::now() };
     let guarded = Router::new()
         .route("/v1/models", get(models::list))
         // A wildcard, so that `owner/name` works with its slash written plainly and encoded.

@@ -185,6 +185,14 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The text has more tokens than its reader can use, however it is encoded.
+    #[error("the text has at least {least} tokens, fewer than {most} can be used; shorten it")]
+    TooManyTokens {
+        /// The fewest it can have.
+        least: usize,
+        /// The bound.
+        most: usize,
+    },
     /// The tokenizer failed on this text.
     #[error("the text cannot be tokenized: {source}")]
     Encode {
@@ -239,6 +247,7 @@ impl Error {
                 | Self::Part { .. }
                 | Self::Continue { .. }
                 | Self::TextTooLong { .. }
+                | Self::TooManyTokens { .. }
                 | Self::Encode { .. }
                 | Self::UnknownToken { .. }
         )

@@ -43,6 +43,27 @@ impl TextModel {
         self.tokenizer.encode(text, special)
     }
 
+    /// As [`encode`](Self::encode), for a caller who can use fewer than `most` tokens: a text that is certain to have as many is
+    /// refused before the long work of encoding it.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTokens`] then.
+    pub fn encode_within(&self, text: &str, special: bool, most: usize) -> Result<Vec<u32>> {
+        let least = self.tokenizer.least(text.len());
+        if least >= most {
+            return Err(Error::TooManyTokens { least, most });
+        }
+        self.encode(text, special)
+    }
+
+    /// As [`encode_chat`](Self::encode_chat), within as [`encode_within`](Self::encode_within) says.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn encode_chat_within(&self, chat: &Chat, most: usize) -> Result<Vec<u32>> {
+        self.encode_within(&self.render_chat(chat)?, false, most)
+    }
+
     /// The ids of a rendered chat. The template writes all special tokens itself.
     pub fn encode_chat(&self, chat: &Chat) -> Result<Vec<u32>> {
         self.encode(&self.render_chat(chat)?, false)

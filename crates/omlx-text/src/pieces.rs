@@ -100,6 +100,12 @@ impl Pieces {
         self.kinds.len()
     }
 
+    /// Bytes of the longest piece.
+    pub(crate) fn longest(&self) -> usize {
+        let begins = std::iter::once(&0).chain(&self.ends);
+        begins.zip(&self.ends).map(|(begin, end)| (end - begin) as usize).max().unwrap_or(0)
+    }
+
     /// The kind of an id; `Absent` beyond the vocabulary.
     pub(crate) fn kind(&self, id: u32) -> Kind {
         self.kinds.get(id as usize).copied().unwrap_or(Kind::Absent)

@@ -24,6 +24,8 @@ pub(crate) struct Tokenizer {
     encoder: Encoder,
     around: Around,
     pub(crate) pieces: Arc<Pieces>,
+    /// No token stands for more bytes of text than this; none where there is no such bound.
+    widest: Option<usize>,
 }
 
 /// Tokens that a plain prompt is put between.
@@ -52,18 +54,26 @@ impl Tokenizer {
             spelling(&decoder).map_err(|found| Error::Decoder { path: path.to_path_buf(), found })?;
         let pieces = Arc::new(table(&library, 0, spelling, drop_first_space));
         // The file's own post-processor knows what goes around.
-        Ok(Self { encoder: Encoder::Library(Box::new(library)), around: Around::default(), pieces })
+        let widest = widest(&library, &pieces);
+        Ok(Self { encoder: Encoder::Library(Box::new(library)), around: Around::default(), pieces, widest })
     }
 
     /// A library tokenizer built from a byte-level GGUF vocabulary of `vocab` tokens.
     pub(crate) fn byte_level(library: Library, around: Around, vocab: usize) -> Self {
         let pieces = Arc::new(table(&library, vocab, Spelling::ByteLevel, false));
-        Self { encoder: Encoder::Library(Box::new(library)), around, pieces }
+        let widest = widest(&library, &pieces);
+        Self { encoder: Encoder::Library(Box::new(library)), around, pieces, widest }
     }
 
     /// A SentencePiece vocabulary with its table.
     pub(crate) fn spm(spm: Spm, around: Around, pieces: Pieces) -> Self {
-        Self { encoder: Encoder::Spm(Box::new(spm)), around, pieces: Arc::new(pieces) }
+        let widest = Some(pieces.longest());
+        Self { encoder: Encoder::Spm(Box::new(spm)), around, pieces: Arc::new(pieces), widest }
+    }
+
+    /// The fewest tokens that a text of so many bytes can have; known without encoding it.
+    pub(crate) fn least(&self, bytes: usize) -> usize {
+        self.widest.map_or(0, |widest| bytes.div_ceil(widest.max(1)))
     }
 
     /// The ids of a text; `special` adds what the model wants around a prompt.
@@ -97,6 +107,14 @@ impl Tokenizer {
             Encoder::Spm(spm) => spm.id_of(name),
         }
     }
+}
+
+/// The most bytes of text that become one token: the longest piece, or thrice that where the text is normalised first (three
+/// letters of Hangul become one syllable of a third of their bytes). None where a token swallows the spaces around it.
+fn widest(library: &Library, pieces: &Pieces) -> Option<usize> {
+    let swallows = library.get_added_tokens_decoder().values().any(|token| token.lstrip || token.rstrip);
+    let shrinks = if library.get_normalizer().is_some() { 3 } else { 1 };
+    (!swallows).then(|| shrinks * pieces.longest())
 }
 
 /// Lays out the table of a library tokenizer, for `least` ids or more.

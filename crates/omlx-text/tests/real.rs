@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use omlx_text::{Chat, TextModel};
+use omlx_text::{Chat, Error, TextModel};
 use serde_json::Value;
 
 /// Model folders, and the GGUF that holds the same vocabulary.
@@ -118,6 +118,16 @@ fn folder_and_gguf_agree_on_much_text() {
                 file.encode(text, true).expect("encodes"),
                 "{name}"
             );
+            // what is refused unencoded is never shorter than it was said to be
+            let tokens = folder.encode(text, true).expect("encodes").len();
+            for model in [&folder, &file] {
+                assert!(model.encode_within(text, true, tokens + 1).is_ok(), "{name}: {tokens} tokens");
+            }
+        }
+        let long = "word ".repeat(1 << 20);
+        for model in [&folder, &file] {
+            let refused = model.encode_within(&long, true, 2048);
+            assert!(matches!(refused, Err(Error::TooManyTokens { least, most: 2048 }) if least >= 2048), "{name}");
         }
         assert!(file.stop_ids().iter().all(|id| folder.stop_ids().contains(id)), "{name}");
     }

@@ -133,7 +133,9 @@ fn broken_models_given_at_the_start_disturb_nobody() {
 fn a_real_file_answers_a_question() {
     let Some(file) = real_gguf("smollm2-135m-instruct", "SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
     let server = Server::start(&["--model", file.to_str().unwrap(), "--context", "512"]);
-    let question = json!([{"role": "user", "content": "What is the capital of France?"}]);
+    // A question whose first token leads by more than a logit: of "What is the capital ..." two lead by a tenth of one, and which
+    // wins depends on how activations are rounded.
+    let question = json!([{"role": "user", "content": "Name the capital of France."}]);
     let request =
         json!({"model": "SmolLM2-135M-Instruct.Q4_1", "messages": question, "temperature": 0, "max_tokens": 40});
     let answer = server.chat(&request).send().ok();

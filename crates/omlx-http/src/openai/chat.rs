@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::ask::{Ask, MOST_LOGPROBS, count};
 use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
-use super::start::{Prompt, Terms, blocking, start};
+use super::start::{Prompt, Terms, prepare, start};
 use super::wire::{
     ChatChoice, ChatChunkChoice, ChatLogprobs, ChatRequest, Completion, Delta, Message, TokenLogprob, TopLogprob, Usage,
 };
@@ -36,8 +36,8 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
 
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
-    let tokens = blocking(move || text.encode_chat(&chat)).await?;
-    let tokens = tokens.map_err(|source| Error::Text { param: "messages", source })?;
+    let (context, bytes) = (served.context, body.bytes());
+    let tokens = prepare(&app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start(&app.metrics, &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);

@@ -7,7 +7,7 @@ use omlx_text::TextModel;
 use super::ask::{Ask, MOST_LOGPROBS, count};
 use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
-use super::start::{Prompt, Terms, blocking, start};
+use super::start::{Prompt, Terms, prepare, start};
 use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs, TopMap, Usage};
 use crate::answer::{Part, Scored, word};
 use crate::body::Body;
@@ -28,8 +28,8 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
 
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
-    let prompts = blocking(move || encode(&text, prompt, echo)).await?;
-    let prompts = prompts.map_err(|source| Error::Text { param: "prompt", source })?;
+    let (context, bytes) = (served.context, body.bytes());
+    let prompts = prepare(&app, ("prompt", context), bytes, move || encode(&text, prompt, echo, context)).await?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start(&app.metrics, &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
@@ -63,8 +63,10 @@ fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error
     Ok(())
 }
 
-fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool) -> omlx_text::Result<Vec<Prompt>> {
-    let from_text = |prompt: String| Ok(Prompt { tokens: text.encode(&prompt, true)?, echo: echo.then_some(prompt) });
+fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool, context: usize) -> omlx_text::Result<Vec<Prompt>> {
+    let from_text = |prompt: String| {
+        Ok(Prompt { tokens: text.encode_within(&prompt, true, context)?, echo: echo.then_some(prompt) })
+    };
     let from_ids = |tokens: Vec<u32>| {
         let echo = if echo { Some(text.decode(&tokens, true)?) } else { None };
         Ok(Prompt { tokens, echo })

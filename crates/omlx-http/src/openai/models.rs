@@ -2,6 +2,7 @@
 //! every id in the list works as it stands; asking for such a model by name says what is wrong with it.
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 
 use super::wire::{Model, ModelList};
@@ -16,7 +17,9 @@ pub(crate) async fn list(State(app): State<App>) -> Json<ModelList> {
 }
 
 /// One model by its id.
-pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Model>, Error> {
+pub(crate) async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Result<Json<Model>, Error> {
+    // What is no text names no model.
+    let Ok(Path(id)) = id else { return Err(unknown(&app, "\u{fffd}".to_owned())) };
     match app.catalog.cards().into_iter().find(|card| card.id == id) {
         Some(Card { id: name, trouble: Some(reason), .. }) => {
             Err(Error::Open { name, source: OpenError::Unusable { reason } })

@@ -2,6 +2,8 @@
 //!
 //! Whatever can be refused without the engine is refused here, before any stream begins.
 
+use std::sync::Arc;
+
 use omlx_api::{Generate, Sampling};
 
 use super::ask::Ask;
@@ -10,6 +12,7 @@ use crate::catalog::Served;
 use crate::entropy::random;
 use crate::error::Error;
 use crate::metrics::{Ended, Metrics};
+use crate::router::App;
 use crate::sampling::resolve;
 
 /// A prompt in token ids, and the text to repeat before its answers.
@@ -30,9 +33,28 @@ pub(super) struct Terms {
     pub(super) most: Option<usize>,
 }
 
-/// Runs `f`, which may take long, away from the threads that serve connections.
-pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(f).await.map_err(|_panicked| Error::Preparation)
+/// Text that is prepared at the same time, in KiB; a larger one is prepared alone. Encoding takes a few hundred bytes per byte.
+pub(crate) const PREPARING_KIB: u32 = 4 << 10;
+
+/// Runs `encode`, which may take long, away from the threads that serve connections. Waits while much is being prepared; who
+/// leaves while it waits costs nothing.
+pub(super) async fn prepare<T: Send + 'static>(
+    app: &App,
+    (param, context): (&'static str, usize),
+    bytes: usize,
+    encode: impl FnOnce() -> omlx_text::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, PREPARING_KIB);
+    let room = Arc::clone(&app.preparing).acquire_many_owned(kib).await.expect("the semaphore is never closed");
+    let work = move || {
+        let _room = room;
+        encode()
+    };
+    match tokio::task::spawn_blocking(work).await.map_err(|_panicked| Error::Preparation)? {
+        Ok(done) => Ok(done),
+        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(Error::FarTooLong { param, least, context }),
+        Err(source) => Err(Error::Text { param, source }),
+    }
 }
 
 /// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
@@ -58,7 +80,9 @@ pub(super) async fn start(
             let answer = if most == 0 {
                 Answer::empty(&served.text, prompt.tokens.len(), watch)
             } else {
-                let sampling = Sampling { seed: seed.wrapping_add(i as u64), ..sampling.clone() };
+                // Far apart, so that the second answer to one seed is not the first answer to the next.
+                let seed = seed.wrapping_add((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let sampling = Sampling { seed, ..sampling.clone() };
                 let generate = Generate {
                     sampling,
                     stop: if ask.ignore_eos { Vec::new() } else { served.text.stop_ids().to_vec() },

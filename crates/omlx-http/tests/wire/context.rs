@@ -38,6 +38,24 @@ async fn api_8_prompt_and_limit_over_the_context_are_served_up_to_it() {
     assert_eq!((answer["choices"][0]["finish_reason"].as_str(), rig.asked()[0].limit), (Some("length"), 4));
 }
 
+/// A prompt that cannot fit is refused before it is encoded: 15 MiB of it would take gigabytes and a minute.
+#[tokio::test]
+async fn api_8_a_prompt_that_cannot_fit_is_not_even_read() {
+    let rig = Rig::saying(&["ok "]);
+    let long = "7".repeat(15 << 20);
+    for (path, body, param) in [
+        (TEXT, json!({"prompt": long}), "prompt"),
+        (CHAT, json!({"messages": [{"role": "user", "content": long}]}), "messages"),
+    ] {
+        let (status, answer) = rig.post(path, &with(&least(path), &body)).await;
+        let error = &answer["error"];
+        assert_eq!((status, error["code"].as_str()), (400, Some("context_length_exceeded")), "{path}");
+        assert_eq!(error["param"], param);
+        assert!(error["message"].as_str().expect("text").contains("at least"), "{error}");
+    }
+    assert!(rig.asked().is_empty());
+}
+
 #[tokio::test]
 async fn one_long_prompt_refuses_the_list() {
     let rig = Rig::saying(&["ok "]);

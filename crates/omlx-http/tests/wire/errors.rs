@@ -32,6 +32,24 @@ fn raw(kind: Option<&str>, body: impl Into<Body>) -> Request<Body> {
     request.body(body.into()).expect("a request")
 }
 
+/// A body that says it is too large is refused before it comes.
+#[tokio::test]
+async fn a_length_beyond_the_limit_is_not_waited_for() {
+    let rig = Rig::saying(&["ok"]);
+    let waits = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request =
+        Request::post(CHAT).header("content-type", "application/json").header("content-length", "1000000000000");
+    let (status, _, body) = read(rig.send(request.body(waits).unwrap()).await).await;
+    assert_eq!(status, 413, "{body}");
+}
+
+/// A name that is no text is a model that does not exist, in the API's own shape.
+#[tokio::test]
+async fn a_name_that_is_no_text() {
+    let (status, answer) = Rig::saying(&["ok"]).get("/v1/models/%ff").await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (404, Some("model_not_found")));
+}
+
 #[tokio::test]
 async fn bodies() {
     let rig = Rig::saying(&["ok "]);

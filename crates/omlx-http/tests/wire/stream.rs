@@ -128,12 +128,12 @@ async fn fails(act: fn() -> Act, status: u16, code: &str, late: bool) {
 
 #[tokio::test]
 async fn life_3_the_engine_dies_before_the_first_token() {
-    fails(|| Box::new(|_, reply| drop(reply)), 500, "engine_stopped", false).await;
+    fails(|| Box::new(|_, reply| drop(reply)), 503, "engine_stopped", false).await;
 }
 
 #[tokio::test]
 async fn life_3_the_engine_dies_in_the_middle() {
-    fails(|| Box::new(|_, reply| reply.token(97, None)), 500, "engine_stopped", true).await;
+    fails(|| Box::new(|_, reply| reply.token(97, None)), 503, "engine_stopped", true).await;
     let broken = || -> Act {
         Box::new(|_, reply| {
             reply.token(97, None);
@@ -169,7 +169,7 @@ async fn life_5_memory_is_short() {
 #[tokio::test]
 async fn life_3_the_engine_thread_panics() {
     let panics = || -> Act { Box::new(|_, _reply| std::panic::resume_unwind(Box::new("gone"))) };
-    fails(panics, 500, "engine_stopped", false).await;
+    fails(panics, 503, "engine_stopped", false).await;
     let rig = acting(Config::default(), panics());
     let _ = rig.post(CHAT, &least(CHAT)).await;
     let (status, health) = rig.get("/health").await;
