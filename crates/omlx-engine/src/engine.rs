@@ -79,7 +79,7 @@ impl Engine {
         let plan = self.sched.plan();
         let drawn = match self.compute(&plan) {
             Ok(drawn) => drawn,
-            Err(reason) => return self.fail(&plan, reason),
+            Err(reason) => return self.fail(&plan, &reason),
         };
         self.failures = 0;
         self.stats.count(&plan, &self.sched);
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Ends everyone in a step that failed, and the engine if it was one too many.
-    fn fail(&mut self, plan: &Plan, reason: String) -> Flow {
+    fn fail(&mut self, plan: &Plan, reason: &str) -> Flow {
         self.failures += 1;
         self.scratch = Scratch::default();
         // What of the step is still under way must not write into blocks that are given to others.
@@ -137,7 +137,7 @@ impl Engine {
         tracing::error!(requests = failed.len(), waiting = self.sched.waiting(), reason, "a step failed");
         for seq in failed {
             let live = self.live.remove(&seq).expect("whoever was in the step is live");
-            live.reply.fail(Fault::Step { reason: reason.clone() });
+            live.reply.fail(Fault::Step { reason: reason.to_owned() });
         }
         Flow::On
     }
