@@ -14,7 +14,8 @@ fn view(tokens: usize, context: usize) -> RowView {
     RowView {
         starts: vec![0, tokens as u32],
         lens: vec![context as u32],
-        first: vec![0],
+        kept: 0,
+        forgotten: vec![0],
         tables: (0..blocks).rev().collect(),
         width: blocks as usize,
         slots: vec![0; tokens],

@@ -23,7 +23,7 @@ impl Act {
         let z = match self {
             Self::Silu => x,
             // (1 + tanh(y)) / 2 is sigmoid(2 y); 2 sqrt(2 / π) = 1.5957691
-            Self::GeluTanh => 1.595_769_1 * (x + 0.044_715 * x * x * x),
+            Self::GeluTanh => 1.595_769 * (x + 0.044_715 * x * x * x),
         };
         x / (1.0 + exp(-z))
     }

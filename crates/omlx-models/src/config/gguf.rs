@@ -82,8 +82,23 @@ fn rope_scaling(file: &GgufFile) -> Result<Value> {
     scaling.insert("factor".into(), factor.map(decimal).into());
     let original = gguf.opt_u64(&gguf.key("rope.scaling.original_context_length")?)?;
     scaling.insert("original_max_position_embeddings".into(), original.into());
+    // What these ask for has no counterpart; at their neutral values they ask for nothing.
+    for (theirs, neutral) in [
+        ("rope.scaling.attn_factor", 1.0),
+        ("rope.scaling.yarn_ext_factor", 1.0),
+        ("rope.scaling.yarn_log_multiplier", 0.0),
+    ] {
+        if let Some(found) = real(theirs)?.filter(|found| *found != neutral) {
+            return Err(Error::BadValue {
+                file: file.path().to_owned(),
+                key: gguf.key(theirs)?,
+                found: found.to_string(),
+                expected: format!("absent or {neutral}; other values are not supported"),
+            });
+        }
+    }
     for (key, theirs) in [
-        ("attention_factor", "rope.scaling.attn_factor"),
+        ("attention_factor", "rope.scaling.yarn_attn_factor"),
         ("beta_fast", "rope.scaling.yarn_beta_fast"),
         ("beta_slow", "rope.scaling.yarn_beta_slow"),
     ] {

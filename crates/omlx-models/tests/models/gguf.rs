@@ -126,6 +126,37 @@ fn llama3_divisors() {
     assert!(error.contains("rope_freqs.weight"), "{error}");
 }
 
+/// The magnitude that a YaRN file stores is the one of config.json; what has no counterpart there is refused unless it is neutral.
+#[test]
+fn yarn() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    let base = || {
+        vec![
+            ("llama.rope.scaling.type", Meta::Text("yarn")),
+            ("llama.rope.scaling.factor", Meta::Real(4.0)),
+            ("llama.rope.scaling.original_context_length", Meta::Int(64)),
+        ]
+    };
+    let open = |more: Vec<(&'static str, Meta)>| {
+        let all: Vec<_> = base().into_iter().chain(more).collect();
+        of_folder(&tiny("llama"), &file, Kind::Bf16, &all);
+        Weights::open(&file, &Device::Cpu).map(|weights| weights.config().keys()["rope_scaling"].clone())
+    };
+    let neutral = ("llama.rope.scaling.attn_factor", Meta::Real(1.0));
+    let scaling = open(vec![("llama.rope.scaling.yarn_attn_factor", Meta::Real(1.25)), neutral]).unwrap();
+    assert_eq!((scaling["rope_type"].as_str(), scaling["attention_factor"].as_f64()), (Some("yarn"), Some(1.25)));
+    assert!(open(vec![]).unwrap()["attention_factor"].is_null());
+    for (key, found) in [
+        ("llama.rope.scaling.attn_factor", 2.0),
+        ("llama.rope.scaling.yarn_ext_factor", 0.5),
+        ("llama.rope.scaling.yarn_log_multiplier", 0.1),
+    ] {
+        let error = open(vec![(key, Meta::Real(found))]).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(&found.to_string()) && error.contains("tiny.gguf"), "{error}");
+    }
+}
+
 const REAL: [(&str, &str); 3] = [
     ("smollm2-135m-instruct", "SmolLM2-135M-Instruct.Q4_1.gguf"),
     ("qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),

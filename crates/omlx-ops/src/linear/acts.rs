@@ -63,9 +63,10 @@ struct Row<'a> {
 /// Plain loops that the compiler turns into vectors of the set; nothing here depends on the order of rounding.
 #[inline(always)]
 unsafe fn round<S: Simd>(x: &[f32], out: Row<'_>) {
-    let shares = x.chunks_exact(SHARE).zip(out.codes.chunks_exact_mut(SHARE));
-    let sums = out.sums.iter_mut().zip(out.half_sums.chunks_exact_mut(2));
-    for ((x, codes), (scale, (sum, halves))) in shares.zip(out.scales.iter_mut().zip(sums)) {
+    let Row { codes, scales, sums, half_sums } = out;
+    let shares = x.chunks_exact(SHARE).zip(codes.chunks_exact_mut(SHARE));
+    let sums = sums.iter_mut().zip(half_sums.chunks_exact_mut(2));
+    for ((x, codes), (scale, (sum, halves))) in shares.zip(scales.iter_mut().zip(sums)) {
         // As integers, so that a NaN is the largest of all and is not lost.
         let mut largest = 0u32;
         for x in x {

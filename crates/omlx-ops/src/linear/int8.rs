@@ -212,9 +212,9 @@ unsafe fn load<S: Simd>(numbers: &Numbers, at: usize) -> [S::V; 2] {
 #[inline(always)]
 unsafe fn put<S: Simd>(job: &Job<'_>, w: &Packed, [row, panel, column]: [usize; 3], y: [S::V; 2]) {
     let mut all = [0f32; LANES];
-    for part in 0..S::PARTS {
+    for (part, y) in y.into_iter().enumerate().take(S::PARTS) {
         // SAFETY: the parts make up sixteen lanes.
-        unsafe { S::store(all.as_mut_ptr().add(part * S::WIDTH), y[part]) }
+        unsafe { S::store(all.as_mut_ptr().add(part * S::WIDTH), y) }
     }
     let (first, count) = (column + panel * LANES, (w.rows() - panel * LANES).min(LANES));
     // SAFETY: these outputs belong to this panel alone.
