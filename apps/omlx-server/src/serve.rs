@@ -23,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How the server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All answers were complete.
+    /// All answers were complete, or none had begun.
     Clean,
     /// The time was up, or the user would not wait.
     Cut,

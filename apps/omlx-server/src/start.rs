@@ -40,14 +40,25 @@ pub(crate) fn log(level: LogLevel) {
 
 /// Opens the port, finds and loads the models, answers until told to stop.
 pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
-    let signals = signals()?;
+    let mut signals = signals()?;
     let (listener, address) = bind(&resolved.host, resolved.port, &resolved.access).await?;
     let resolved = Arc::new(resolved);
-    let looking = Arc::clone(&resolved);
-    let finds = tokio::task::spawn_blocking(move || find(&looking)).await??;
-    let given = finds.given.clone();
-    let catalog = shelve(finds, &resolved)?;
-    load(&catalog, &given).await?;
+    let prepare = async {
+        let looking = Arc::clone(&resolved);
+        let finds = tokio::task::spawn_blocking(move || find(&looking)).await??;
+        let given = finds.given.clone();
+        let catalog = shelve(finds, &resolved)?;
+        load(&catalog, &given).await?;
+        anyhow::Ok(catalog)
+    };
+    // Fetching and loading may take minutes, and whoever wants to stop then has nobody to wait for.
+    let catalog = tokio::select! {
+        catalog = prepare => catalog?,
+        Some(()) = signals.recv() => {
+            tracing::info!("stopped before the start was complete");
+            return Ok(Ending::Clean);
+        }
+    };
     announce(&resolved, &catalog, address)?;
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
     serve(listener, app, signals, move || catalog.stop()).await

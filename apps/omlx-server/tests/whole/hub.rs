@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use omlx_fixtures::{RandomLlama, random_llama, random_llama_gguf};
 use serde_json::json;
 
-use crate::server::{Server, command, failure};
+use crate::server::{Server, command, failure, within};
 
 const TOKEN: &str = "t-secret-1";
 
@@ -147,4 +148,24 @@ fn failed(command: &mut Command) -> String {
     let said = failure(command);
     assert!(!said.contains("panicked") && !said.contains(TOKEN), "{said}");
     said
+}
+
+/// A signal while models are being fetched ends the process: nobody waits for an answer yet.
+#[cfg(unix)]
+#[test]
+fn a_signal_during_the_start_ends_it() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    for name in ["TERM", "INT"] {
+        let mut command = command();
+        command.args(["--model", "o/n", "--port", "0"]).env("HF_ENDPOINT", &url).env("HF_HOME", home.path());
+        let mut child = command.env("HOME", home.path()).spawn().unwrap();
+        // the hub has been asked, so the start is under way
+        let (_asked, _) = silent.accept().unwrap();
+        let kill = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let status = within(Duration::from_secs(10), || child.try_wait().unwrap());
+        assert!(status.success(), "{name}: {status}");
+    }
 }
