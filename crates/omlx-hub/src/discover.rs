@@ -3,7 +3,7 @@
 //! A root may be a model itself, hold models (`m1/`, `owner/m2/`, `x.gguf`), or be a Hugging Face cache. What is not a model is
 //! passed over; what is one but cannot be served is listed with the reason. Links are followed, loops and dangling links are skipped and said.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ pub fn discover(roots: &[PathBuf]) -> Survey {
     for root in roots {
         walk.entries_left = MAX_ENTRIES;
         match root.canonicalize() {
-            Ok(_) => walk.visit(root, &Steps::default()),
+            Ok(_) => walk.root(root),
             Err(_) => walk.skip(root, "no such folder"),
         }
     }
@@ -136,11 +136,27 @@ struct Walk {
     /// True paths of all folders and files met, against loops and second listings.
     met: HashSet<PathBuf>,
     entries_left: usize,
+    /// Links below this root, looked at when all else was: a model goes by its own name, not by that of a link to it.
+    links: VecDeque<(PathBuf, Steps)>,
 }
 
 impl Walk {
     fn skip(&mut self, path: &Path, why: &'static str) {
         self.survey.skipped.push(Skipped { path: path.to_owned(), why });
+    }
+
+    /// Looks through one root. What it finds is put in the order of names, links among the rest.
+    fn root(&mut self, root: &Path) {
+        let Survey { models, adapters, skipped } = &self.survey;
+        let (m, a, s) = (models.len(), adapters.len(), skipped.len());
+        self.visit(root, &Steps::default());
+        while let Some((link, steps)) = self.links.pop_front() {
+            self.visit(&link, &steps);
+        }
+        let Survey { models, adapters, skipped } = &mut self.survey;
+        models[m..].sort_by(|x, y| x.path.cmp(&y.path));
+        adapters[a..].sort_by(|x, y| x.path.cmp(&y.path));
+        skipped[s..].sort_by(|x, y| x.path.cmp(&y.path));
     }
 
     /// Looks at one path; `path` exists or existed a moment ago.
@@ -225,6 +241,7 @@ impl Walk {
             let path = folder.join(&name);
             match cache::repo_name(&name) {
                 Some(repo) => self.cached(&path, &repo),
+                None if path.is_symlink() => self.links.push_back((path, steps.with(&name))),
                 None => self.visit(&path, &steps.with(&name)),
             }
         }

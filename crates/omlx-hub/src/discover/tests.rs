@@ -71,6 +71,16 @@ fn every_layout_once() {
 }
 
 #[test]
+fn a_folder_beats_a_link_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("api1"));
+    symlink("api1", dir.path().join("alias1")).unwrap();
+    model(&dir.path().join("org/m"));
+    symlink("org", dir.path().join("alias2")).unwrap();
+    assert_eq!(ids(&discover(&[dir.path().to_owned()])), ["api1", "org/m"]);
+}
+
+#[test]
 fn a_root_that_is_a_model_goes_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     model(&dir.path().join("tiny"));
