@@ -38,6 +38,7 @@ impl History {
             let Some(logit) = row.get_mut(id as usize) else {
                 continue;
             };
+            let forbidden = *logit == f32::NEG_INFINITY;
             if *logit > 0.0 {
                 *logit /= rules.repetition_penalty;
             } else {
@@ -46,6 +47,15 @@ impl History {
             if count > 0 {
                 *logit -= rules.presence_penalty + rules.frequency_penalty * count as f32;
             }
+            if !forbidden {
+                *logit = finite(*logit);
+            }
         }
     }
+}
+
+/// The nearest number that is no infinity: an extreme rule makes a token first or last, it does not break the row. What
+/// has become NaN met two rules without measure and comes last.
+pub(super) fn finite(logit: f32) -> f32 {
+    if logit.is_nan() { f32::MIN } else { logit.clamp(f32::MIN, f32::MAX) }
 }

@@ -125,7 +125,9 @@ impl Sampler {
         for &(id, bias) in &self.rules.logit_bias {
             // Ids beyond the vocabulary were refused on arrival; a row that is shorter still must not panic.
             if let Some(logit) = row.get_mut(id as usize) {
-                *logit += bias;
+                // A bias of -inf forbids; any other that leaves the range of f32 stops at its end.
+                let forbidden = bias == f32::NEG_INFINITY || *logit == f32::NEG_INFINITY;
+                *logit = if forbidden { f32::NEG_INFINITY } else { history::finite(*logit + bias) };
             }
         }
         if let Some(mask) = &mut self.mask {

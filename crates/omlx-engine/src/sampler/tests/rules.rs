@@ -155,3 +155,30 @@ fn a_row_that_is_no_row_is_an_answer_not_a_panic() {
         assert_eq!(draw(&[1.0, 2.0], &all, &[], &[]), Err(Unsound::NothingLeft));
     }
 }
+
+/// Whatever a request's own rules are, a sound row stays sound.
+#[test]
+fn extreme_rules_do_not_break_a_sound_row() {
+    let raw = [5.0, -5.0, 1.0, f32::NEG_INFINITY];
+    for (repetition_penalty, presence_penalty, frequency_penalty, bias) in [
+        (1.2e-38, 0.0, 0.0, 0.0),
+        (f32::MAX, 0.0, 0.0, 0.0),
+        (1.0, f32::MAX, f32::MAX, 0.0),
+        (1.0, f32::MIN, f32::MAX, 0.0),
+        (1.0, f32::MIN, 0.0, f32::MAX),
+        (1.0, f32::MAX, 0.0, f32::MIN),
+    ] {
+        for temperature in [0.0, 1.0] {
+            let rules = Sampling {
+                temperature,
+                repetition_penalty,
+                presence_penalty,
+                frequency_penalty,
+                logit_bias: vec![(0, bias), (1, bias)],
+                ..Sampling::default()
+            };
+            let id = draw(&raw, &rules, &[0, 1, 3], &[0, 1, 3, 3]).expect("a token").id;
+            assert!(id < 3, "{id} can never come, {rules:?}");
+        }
+    }
+}
