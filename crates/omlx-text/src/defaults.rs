@@ -29,20 +29,30 @@ pub struct SamplingDefaults {
 impl SamplingDefaults {
     pub(crate) fn read(file: &JsonFile) -> Result<Self> {
         Ok(Self {
-            temperature: float(file, "temperature")?,
+            temperature: float(file, "temperature", "a number not below 0", |n| n >= 0.0)?,
             top_k: count(file, "top_k")?,
-            top_p: float(file, "top_p")?,
-            min_p: float(file, "min_p")?,
-            repetition_penalty: float(file, "repetition_penalty")?,
+            top_p: float(file, "top_p", "a number between 0 and 1", share)?,
+            min_p: float(file, "min_p", "a number between 0 and 1", share)?,
+            repetition_penalty: float(file, "repetition_penalty", "a number above 0", |n| n > 0.0)?,
             do_sample: given(file, "do_sample", "true or false", Value::as_bool)?,
             max_new_tokens: count(file, "max_new_tokens")?,
         })
     }
 }
 
-fn float(file: &JsonFile, key: &'static str) -> Result<Option<f32>> {
+fn share(n: f32) -> bool {
+    (0.0..=1.0).contains(&n)
+}
+
+/// A number that every request may use: what the engine would refuse is refused here, where the file can be named.
+fn float(
+    file: &JsonFile,
+    key: &'static str,
+    expected: &'static str,
+    usable: impl Fn(f32) -> bool,
+) -> Result<Option<f32>> {
     // f32: what the sampler computes in
-    given(file, key, "a number not below 0", |v| v.as_f64().filter(|n| *n >= 0.0).map(|n| n as f32))
+    given(file, key, expected, |v| v.as_f64().map(|n| n as f32).filter(|n| n.is_finite() && usable(*n)))
 }
 
 fn count(file: &JsonFile, key: &'static str) -> Result<Option<usize>> {

@@ -34,7 +34,20 @@ fn given_and_not_given() {
 
 #[test]
 fn nonsense_is_an_error() {
-    for value in [json!({"temperature": "hot"}), json!({"top_k": 1.5}), json!({"top_p": -1}), json!({"do_sample": 1})] {
+    // Such as a penalty of 0, which every request would fail on.
+    for value in [
+        json!({"temperature": "hot"}),
+        json!({"temperature": -1}),
+        json!({"temperature": 1e300}),
+        json!({"top_k": 1.5}),
+        json!({"top_p": -1}),
+        json!({"top_p": 1.5}),
+        json!({"min_p": 2}),
+        json!({"repetition_penalty": 0.0}),
+        json!({"repetition_penalty": 1e-60}),
+        json!({"repetition_penalty": 1e60}),
+        json!({"do_sample": 1}),
+    ] {
         assert!(matches!(read(value.clone()), Err(Error::Config { .. })), "{value}");
     }
 }
