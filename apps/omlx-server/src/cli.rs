@@ -117,7 +117,7 @@ pub(crate) struct Work {
     pub(crate) max_concurrent: u32,
 
     /// Longest prompt and answer together, in tokens [default: what the model was made for, if the memory holds it]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) context: Option<u32>,
 
     /// Memory for keys and values: bytes with a unit (512MB, 2GiB), or a share of what is free when the model is

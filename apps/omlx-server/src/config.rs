@@ -89,6 +89,9 @@ impl Resolved {
                 models.model.len()
             );
         }
+        if models.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
+            bail!("--name is empty, and no request could ask for the model; leave it out, or give a name");
+        }
         let access = match network.api_key {
             Some(key) if !key.is_empty() => Access::Key(usable(key)?),
             Some(_) if std::env::var_os("OMLX_API_KEY").is_none() => {

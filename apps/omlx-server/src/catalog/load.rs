@@ -13,7 +13,7 @@ use omlx_models::{LoadOptions, Loaded, Model};
 use omlx_text::TextModel;
 
 use crate::cli::KvType;
-use crate::config::{Context, Settings, readable};
+use crate::config::{Context, Memory, Settings, readable};
 
 /// Requests that may wait for a place among those that are answered; more are told to come again later.
 const WAITING: usize = 256;
@@ -68,7 +68,17 @@ impl Loader {
         let config = self.engine_config(room);
         let limit =
             if config.kv_bytes == room { "; the memory guard leaves no more, raise --memory-guard" } else { "" };
-        let fault = |error: omlx_engine::Error| Failure::NoRoom(format!("{}: {error}{limit}", path.display()));
+        let fault = |error: omlx_engine::Error| {
+            let said = format!("{}: {error}{limit}", path.display());
+            let small = matches!(error, omlx_engine::Error::Cache(omlx_kv::Error::Budget { .. }));
+            // A fixed size never grows, and a share or the guard's may.
+            match self.settings.kv_memory {
+                Memory::Bytes(bytes) if small && bytes <= room => {
+                    Failure::Unusable(format!("{said}; raise --kv-memory, which is {}", readable(bytes)))
+                }
+                _ => Failure::NoRoom(said),
+            }
+        };
         let fit = config.fit(&model).map_err(fault)?;
         if let Some(memory) = &mut memory {
             memory.add(fit.kv_bytes + fit.step_bytes);

@@ -43,6 +43,8 @@ fn what_is_refused() {
     refused("--model m --kv-memory 12", "unit");
     refused("--model m --kv-memory 0%", "above 0%");
     refused("--model m --max-concurrent 0", "1..=4096");
+    refused("--model m --context 1", "2..");
+    refused("--model m --name=", "--name is empty");
     refused("--model m --block 0", "1..=1024");
     refused("--model m --port 70000", "65535");
     refused("--model m --kv-dtype f8", "possible values");
