@@ -1,5 +1,6 @@
 //! The server: configuration, then the models, then serving them.
 
+mod attend;
 mod catalog;
 mod cli;
 mod config;

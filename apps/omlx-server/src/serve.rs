@@ -2,15 +2,17 @@
 //!
 //! A first signal stops taking connections and lets running answers finish; a second one, or the time limit, ends at once.
 
-use std::future::IntoFuture as _;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
+use crate::attend::{House, Patience, attend};
 use crate::config::Access;
 use crate::limit::Limited;
 
@@ -19,6 +21,10 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// How long the news of a cut answer may take to its client.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Heads and bodies come in one piece; between two requests a client may rest a while.
+const PATIENCE: Patience =
+    Patience { head: Duration::from_secs(30), body: Duration::from_secs(30), stop: Duration::from_secs(1) };
 
 /// How the server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,33 +68,50 @@ pub(crate) async fn serve(
     app: axum::Router,
     mut signals: mpsc::Receiver<()>,
     cut: impl FnOnce(),
-) -> Result<Ending> {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = axum::serve(Limited::new(listener), app).with_graceful_shutdown(async {
-        // A dropped sender also means: stop.
-        let _ = stopped.await;
-    });
-    let mut server = std::pin::pin!(server.into_future());
-    let patience = async move {
-        signals.recv().await;
-        tracing::info!(
-            "stopping: running answers may finish for {} seconds; a second signal ends at once",
-            GRACE.as_secs()
-        );
-        drop(stop);
+) -> Ending {
+    let (stop, stopped) = watch::channel(false);
+    let house = House { app, patience: PATIENCE, owed: Arc::default(), stop: stopped };
+    let mut listener = Limited::new(listener);
+    let mut clients = JoinSet::new();
+    loop {
         tokio::select! {
-            () = tokio::time::sleep(GRACE) => tracing::warn!("the time is up: answers that still run are cut off"),
-            Some(()) = signals.recv() => tracing::warn!("second signal: answers that still run are cut off"),
+            _ = signals.recv() => break,
+            // Taken out as they end; a panic among them was told when it happened.
+            Some(_) = clients.join_next() => {}
+            (stream, permit) = listener.accept() => {
+                let house = house.clone();
+                clients.spawn(async move {
+                    attend(stream, house).await;
+                    drop(permit);
+                });
+            }
         }
+    }
+    // Further clients are told by the system that nobody listens.
+    drop(listener);
+    tracing::info!(
+        "stopping: running answers may finish for {} seconds; a second signal ends at once",
+        GRACE.as_secs()
+    );
+    stop.send_replace(true);
+    let why = tokio::select! {
+        () = all(&mut clients) => return Ending::Clean,
+        () = tokio::time::sleep(GRACE) => "the time is up",
+        Some(()) = signals.recv() => "second signal",
     };
-    tokio::select! {
-        done = &mut server => return done.context("the server stopped").map(|()| Ending::Clean),
-        () = patience => {}
+    let ending = if house.owed.any() { Ending::Cut } else { Ending::Clean };
+    if ending == Ending::Cut {
+        tracing::warn!("{why}: answers that still run are cut off");
     }
     cut();
     // Long enough for the clients to be told, short enough for "at once".
-    let _ = tokio::time::timeout(LAST_WORDS, server).await;
-    Ok(Ending::Cut)
+    let _ = tokio::time::timeout(LAST_WORDS, all(&mut clients)).await;
+    ending
+}
+
+/// Waits for all connections to end.
+async fn all(clients: &mut JoinSet<()>) {
+    while clients.join_next().await.is_some() {}
 }
 
 /// A message for each SIGINT and SIGTERM.

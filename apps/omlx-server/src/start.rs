@@ -61,7 +61,7 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
     };
     announce(&resolved, &catalog, address)?;
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
-    serve(listener, app, signals, move || catalog.stop()).await
+    Ok(serve(listener, app, signals, move || catalog.stop()).await)
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {

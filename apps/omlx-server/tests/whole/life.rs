@@ -78,6 +78,20 @@ fn life_1_in_a_plain_answer() {
     });
 }
 
+/// Bytes behind the body must not keep the server from noticing.
+#[test]
+fn life_1_in_a_plain_answer_with_bytes_behind_it() {
+    let (_dir, server) = serve(&SMALL_CACHE);
+    server.completions(&json!({"model": "m", "prompt": "hello", "max_tokens": 3})).send().ok();
+    for rest in ["\r\n", "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"] {
+        let mut socket = server.completions(&long(1, 50, false)).open();
+        std::io::Write::write_all(socket.get_mut(), rest.as_bytes()).unwrap();
+        crate::server::within(Duration::from_secs(5), || (server.busy() == (1, 0)).then_some(()));
+        drop(socket);
+        server.settle(Duration::from_secs(2));
+    }
+}
+
 #[test]
 fn life_1_in_the_queue() {
     let (_dir, server) = serve(&["--max-concurrent", "1"]);

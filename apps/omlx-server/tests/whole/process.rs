@@ -80,6 +80,33 @@ fn sec_1_a_foreign_host_name_is_refused_without_a_key() {
     assert_eq!(finish(std::io::BufReader::new(stream)).status, 403);
 }
 
+/// A fixed size never grows, so nobody is invited to ask.
+#[test]
+fn a_cache_too_small_for_the_model_ends_the_start() {
+    let said = fails(&["--model", &llama(), "--port", "0", "--kv-memory", "1KB"]);
+    assert!(said.contains("too small") && said.contains("raise --kv-memory"), "{said}");
+}
+
+#[test]
+fn a_stop_does_not_wait_for_half_a_request() {
+    let mut server = Server::start(&["--model", &llama()]);
+    let halves = [
+        "GET /health HTTP/1.1\r\nHost: 127",
+        "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    ];
+    let _open: Vec<TcpStream> = halves
+        .iter()
+        .map(|half| {
+            let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            std::io::Write::write_all(&mut stream, half.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    server.get("/health").ok();
+    server.signal("TERM");
+    assert!(server.ended(Duration::from_secs(5)).success());
+}
+
 #[test]
 fn a_stop_lets_running_answers_finish() {
     let (_dir, mut server) = writer();

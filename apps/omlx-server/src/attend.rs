@@ -1,0 +1,120 @@
+//! One connection from its first byte to its last: what it may cost while it asks for nothing, and when it is given up.
+//!
+//! Hyper speaks the protocol, and stops reading as long as it holds bytes that it cannot use yet (a line break behind a
+//! body, a second request). So the socket itself is watched here: a client that goes away while it is being answered
+//! takes its request with it, whatever it sent before. A head or a body that does not arrive ends the connection.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use account::{Account, Owed};
+use exchange::Exchange;
+use wire::Wire;
+
+pub(crate) mod account;
+mod exchange;
+mod wire;
+
+/// How often a socket with unread bytes is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For a whole head, or without asking anything between two requests.
+    pub(crate) head: Duration,
+    /// Between two pieces of a body.
+    pub(crate) body: Duration,
+    /// To complete its request when the server is about to end.
+    pub(crate) stop: Duration,
+}
+
+/// What all connections of a server share.
+#[derive(Clone)]
+pub(crate) struct House {
+    pub(crate) app: axum::Router,
+    pub(crate) patience: Patience,
+    /// Answers that are being made or sent.
+    pub(crate) owed: Arc<Owed>,
+    /// Turns true when no more requests are to be taken.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Answers the requests of one connection.
+pub(crate) async fn attend(stream: TcpStream, house: House) {
+    let House { app, patience, owed, mut stop } = house;
+    let account = Arc::new(Account::new(owed));
+    let (read, write) = stream.into_split();
+    let read = Arc::new(read);
+    let wire = TokioIo::new(Wire::new(Arc::clone(&read), write, Arc::clone(&account)));
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (app, exchange) = (app.clone(), Exchange::new(&account));
+        async move {
+            let request = request.map(|body| axum::body::Body::new(exchange.receiving(body, patience.body)));
+            let response = app.oneshot(request).await?;
+            Ok::<_, Infallible>(response.map(|body| exchange.answering(body)))
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(patience.head);
+    let mut connection = pin!(http.serve_connection(wire, service));
+    let mut left = pin!(left(&read, &account));
+    let mut closing = pin!(closing(stop.clone(), &account, patience.stop));
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut connection => {
+                if let Err(error) = done {
+                    tracing::debug!("a connection ended: {error}");
+                }
+                return;
+            }
+            _ = stop.wait_for(|stop| *stop), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = &mut left => return tracing::debug!("a client left before its answer"),
+            () = &mut closing => return,
+        }
+    }
+}
+
+/// Ends when the client has gone while an answer is being made for it.
+async fn left(socket: &OwnedReadHalf, account: &Account) {
+    loop {
+        match socket.ready(Interest::READABLE).await {
+            // A connection that owes nothing is hyper's to end: it reads.
+            Ok(ready) if ready.is_read_closed() && account.answering() => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        // Unread bytes keep the socket ready.
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Ends when the server stops, the client has had its time, and it is owed nothing.
+async fn closing(mut stop: watch::Receiver<bool>, account: &Account, patience: Duration) {
+    // A sender that is gone also means: stop.
+    let _ = stop.wait_for(|stop| *stop).await;
+    tokio::time::sleep(patience).await;
+    while account.owes() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
