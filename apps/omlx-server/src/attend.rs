@@ -37,8 +37,8 @@ pub(crate) struct Patience {
     pub(crate) head: Duration,
     /// Between two pieces of a body.
     pub(crate) body: Duration,
-    /// To complete its request when the server is about to end.
-    pub(crate) stop: Duration,
+    /// To complete its request when the server is about to end, or all connections are taken.
+    pub(crate) short: Duration,
 }
 
 /// What all connections of a server share.
@@ -48,13 +48,15 @@ pub(crate) struct House {
     pub(crate) patience: Patience,
     /// Answers that are being made or sent.
     pub(crate) owed: Arc<Owed>,
+    /// True while others wait for a connection.
+    pub(crate) crowded: watch::Receiver<bool>,
     /// Turns true when no more requests are to be taken.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
 /// Answers the requests of one connection.
 pub(crate) async fn attend(stream: TcpStream, house: House) {
-    let House { app, patience, owed, mut stop } = house;
+    let House { app, patience, owed, crowded, mut stop } = house;
     let account = Arc::new(Account::new(owed));
     let (read, write) = stream.into_split();
     let read = Arc::new(read);
@@ -71,7 +73,8 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
     let mut connection = pin!(http.serve_connection(wire, service));
     let mut left = pin!(left(&read, &account));
-    let mut closing = pin!(closing(stop.clone(), &account, patience.stop));
+    let mut closing = pin!(closing(stop.clone(), &account, patience.short));
+    let mut yielding = pin!(yielding(crowded, &account, patience.short));
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -88,6 +91,7 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
             }
             () = &mut left => return tracing::debug!("a client left before its answer"),
             () = &mut closing => return,
+            () = &mut yielding => return tracing::debug!("a client that asked for nothing made room for others"),
         }
     }
 }
@@ -114,6 +118,18 @@ async fn closing(mut stop: watch::Receiver<bool>, account: &Account, patience: D
     while account.owes() {
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Ends when others have waited for a connection as long as `patience`, and the client of this one is owed nothing.
+async fn yielding(mut crowded: watch::Receiver<bool>, account: &Account, patience: Duration) {
+    while crowded.wait_for(|crowded| *crowded).await.is_ok() {
+        tokio::time::sleep(patience).await;
+        if *crowded.borrow() && !account.owes() {
+            return;
+        }
+    }
+    // Nobody is accepted any more.
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Heads and bodies come in one piece; between two requests a client may rest a while.
 const PATIENCE: Patience =
-    Patience { head: Duration::from_secs(30), body: Duration::from_secs(30), stop: Duration::from_secs(1) };
+    Patience { head: Duration::from_secs(30), body: Duration::from_secs(30), short: Duration::from_secs(1) };
 
 /// How the server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ pub(crate) async fn serve(
     cut: impl FnOnce(),
 ) -> Ending {
     let (stop, stopped) = watch::channel(false);
-    let house = House { app, patience: PATIENCE, owed: Arc::default(), stop: stopped };
     let mut listener = Limited::new(listener);
+    let house = House { app, patience: PATIENCE, owed: Arc::default(), crowded: listener.crowded(), stop: stopped };
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {

@@ -10,6 +10,7 @@ mod folder;
 mod gguf;
 mod header;
 mod map;
+mod plain;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -9,19 +9,26 @@ use tokio::net::TcpListener;
 use super::*;
 
 const SHORT: Patience =
-    Patience { head: Duration::from_millis(300), body: Duration::from_millis(300), stop: Duration::from_millis(300) };
+    Patience { head: Duration::from_millis(300), body: Duration::from_millis(300), short: Duration::from_millis(300) };
 const LONG: Patience =
-    Patience { head: Duration::from_secs(60), body: Duration::from_secs(60), stop: Duration::from_millis(300) };
+    Patience { head: Duration::from_secs(60), body: Duration::from_secs(60), short: Duration::from_millis(300) };
 
 /// A connection to a server that never answers `/never` and needs a body for `/body`; its end; the stop; the debts.
 async fn connect(patience: Patience) -> (TcpStream, tokio::task::JoinHandle<()>, watch::Sender<bool>, Arc<Owed>) {
+    connect_among(patience, watch::channel(false).1).await
+}
+
+async fn connect_among(
+    patience: Patience,
+    crowded: watch::Receiver<bool>,
+) -> (TcpStream, tokio::task::JoinHandle<()>, watch::Sender<bool>, Arc<Owed>) {
     let app = axum::Router::new()
         .route("/now", get(async || "now"))
         .route("/never", post(async |_: String| std::future::pending::<()>().await))
         .route("/body", post(async |body: String| body));
     let (stop, stopped) = watch::channel(false);
     let owed = Arc::<Owed>::default();
-    let house = House { app, patience, owed: Arc::clone(&owed), stop: stopped };
+    let house = House { app, patience, owed: Arc::clone(&owed), crowded, stop: stopped };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
@@ -105,4 +112,24 @@ async fn a_stop_waits_for_an_answer() {
     assert!(!task.is_finished() && owed.any(), "after {:?}", start.elapsed());
     drop(client);
     ends(task).await;
+}
+
+#[tokio::test]
+async fn who_is_owed_nothing_makes_room_in_a_crowd() {
+    let (crowd, crowded) = watch::channel(false);
+    let (mut idle, idle_task, _idle_stop, _) = connect_among(LONG, crowded.clone()).await;
+    let (mut half, half_task, _half_stop, _) = connect_among(LONG, crowded.clone()).await;
+    let (mut asking, asking_task, _stop, owed) = connect_among(LONG, crowded).await;
+    half.write_all(b"GET /now HTTP/1.1\r\nHost: a").await.unwrap();
+    asking.write_all(b"POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
+    owes(&owed).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!idle_task.is_finished() && !half_task.is_finished(), "nobody waits for a connection");
+    crowd.send_replace(true);
+    ends(idle_task).await;
+    ends(half_task).await;
+    assert_eq!((idle.read(&mut [0]).await.ok(), half.read(&mut [0]).await.ok()), (Some(0), Some(0)));
+    assert!(!asking_task.is_finished() && owed.any());
+    drop(asking);
+    ends(asking_task).await;
 }

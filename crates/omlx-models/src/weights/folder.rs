@@ -15,7 +15,7 @@ use safetensors::tensor::{Dtype, TensorInfo};
 
 use super::Matrix;
 use super::map::{self, Mapped};
-use super::{header, map::words};
+use super::{header, map::words, plain};
 use crate::{Error, HeaderFault, Result, Warning};
 
 /// The types that load.
@@ -122,7 +122,7 @@ impl Folder {
     /// When it is absent, of another shape, or of a type that does not load.
     pub fn matrix(&self, name: &str, want: Matrix, bias: Option<Tensor>, device: &Device) -> Result<Linear> {
         let (dtype, bytes) = self.bytes(name, &[want.rows, want.cols])?;
-        Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
+        plain::matrix(bytes, dtype, want.rows, want.cols, device) // [N, K]
             .map_err(omlx_ops::Error::from)
             .and_then(|w| Linear::dense(w, bias))
             .map_err(|source| Error::device(name, source))

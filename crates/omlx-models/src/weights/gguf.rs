@@ -8,7 +8,7 @@ use omlx_gguf::{GgmlType, Gguf, TensorInfo};
 use omlx_ops::Linear;
 
 use super::map::{self, Mapped, words};
-use super::{Matrix, blocks};
+use super::{Matrix, blocks, plain};
 use crate::{Error, Result};
 
 /// The types that load.
@@ -91,7 +91,7 @@ impl GgufFile {
                         &reordered
                     }
                 };
-                Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
+                plain::matrix(bytes, dtype, want.rows, want.cols, device) // [N, K]
                     .map_err(omlx_ops::Error::from)
                     .and_then(|w| Linear::dense(w, bias))
             }
