@@ -11,3 +11,4 @@ mod memory;
 mod mix;
 mod pace;
 mod planted;
+mod real;

@@ -3,9 +3,15 @@
 //! Faults seen to be caught here: window off by one either way, the 1 of 1 + w left out, query and key norm swapped, gate
 //! and up swapped, Gemma's local rotary base in full layers too, Qwen2's biases left out, Llama 3's scaling ignored.
 
-use crate::run::{Run, argmax, norm, vector};
+use std::path::Path;
+
 use candle_core::Tensor;
+use half::{bf16, f16};
 use omlx_fixtures::{Golden, golden, tiny};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use tempfile::TempDir;
+
+use crate::run::{Run, argmax, norm, vector};
 
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
@@ -154,4 +160,48 @@ fn a_row_in_a_crowd_equals_the_row_alone() {
             assert!(crowd[row] == alone(tokens), "{name}: row {row}");
         }
     }
+}
+
+/// The same weights stored as f16 and f32, to which bf16 converts without loss at this size.
+#[test]
+fn other_float_types() {
+    for name in ["llama", "qwen2", "gemma3_sw8"] {
+        let golden = golden(name);
+        for dtype in [Dtype::F16, Dtype::F32] {
+            let folder = stored_as(&tiny(name), dtype);
+            let mut run = Run::new(folder.path(), BLOCK, 256);
+            let logits = run.step(&golden.prompt_ids, golden.prompt_ids.len());
+            check(name, &format!("stored as {dtype}"), &golden, &logits);
+        }
+    }
+}
+
+/// A copy of a bf16 folder in another type.
+fn stored_as(from: &Path, dtype: Dtype) -> TempDir {
+    let to = TempDir::new().unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "safetensors") {
+            let bytes = std::fs::read(&path).unwrap();
+            let file = SafeTensors::deserialize(&bytes).unwrap();
+            let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = file
+                .iter()
+                .map(|(name, view)| {
+                    assert_eq!(view.dtype(), Dtype::BF16);
+                    let values = view.data().as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32());
+                    let stored = match dtype {
+                        Dtype::F16 => values.flat_map(|v| f16::from_f32(v).to_le_bytes()).collect(),
+                        _ => values.flat_map(f32::to_le_bytes).collect(),
+                    };
+                    (name.to_owned(), view.shape().to_vec(), stored)
+                })
+                .collect();
+            let views =
+                tensors.iter().map(|(name, shape, data)| (name, TensorView::new(dtype, shape.clone(), data).unwrap()));
+            safetensors::serialize_to_file(views, None, &to.path().join(path.file_name().unwrap())).unwrap();
+        } else {
+            std::fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    to
 }
