@@ -18,6 +18,9 @@ const COLUMNS: [(&str, &str); 3] = [
     ("tg_b8", "decode, eight streams together"),
 ];
 
+/// Shares that only our side tells: of the steps' time, that in which the model did not compute.
+const SHARES: [(&str, &str); 2] = [("host_b1", "one stream"), ("host_b8", "eight streams")];
+
 /// Figures of one side over all rounds, by column.
 type Figures = BTreeMap<String, Vec<f64>>;
 
@@ -42,6 +45,9 @@ pub(crate) fn run(args: &[String]) -> Done {
     }
     for (column, what) in COLUMNS {
         println!("{column}: {what}, tokens per second");
+    }
+    for (column, what) in SHARES {
+        println!("{column}: share of a step in which the model does not compute, {what}");
     }
     if let Some(path) = out {
         let text = format!("{:#}\n", Value::Object(report));
@@ -83,7 +89,7 @@ fn rounds_of(file: &Path, peer: Option<&Path>, rounds: usize, threads: &str) -> 
 }
 
 fn note(figures: &mut Figures, line: &Value) {
-    for (column, _) in COLUMNS {
+    for (column, _) in COLUMNS.into_iter().chain(SHARES) {
         if let Some(value) = line[column].as_f64() {
             figures.entry(column.to_owned()).or_default().push(value);
         }
@@ -144,6 +150,10 @@ fn header(peer: bool) -> String {
             rule += "---|---|";
         }
     }
+    for (column, _) in SHARES {
+        line += &format!(" {column} |");
+        rule += "---|";
+    }
     format!("{line}\n{rule}")
 }
 
@@ -160,6 +170,10 @@ fn row(file: &Path, ours: &Figures, theirs: Option<&Figures>) -> String {
             line += &show(median(other));
             line += &median(&ratios).map_or_else(|| " – |".to_owned(), |r| format!(" {r:.2} |"));
         }
+    }
+    for (column, _) in SHARES {
+        let share = ours.get(column).and_then(|shares| median(shares));
+        line += &share.map_or_else(|| " – |".to_owned(), |share| format!(" {:.1} % |", 100.0 * share));
     }
     line
 }

@@ -46,6 +46,10 @@ pub struct Snapshot {
     pub steps: u64,
     /// Steps that failed since the start, each with the requests in it.
     pub failed_steps: u64,
+    /// Time spent in steps that succeeded, in microseconds.
+    pub step_micros: u64,
+    /// The part of it in which the model did not compute: planning, staging, sampling, booking.
+    pub host_micros: u64,
 }
 
 #[derive(Debug)]

@@ -216,6 +216,8 @@ fn the_snapshot_reaches_every_handle() {
         generated_tokens: 6,
         steps: 7,
         failed_steps: 1,
+        step_micros: 5_000,
+        host_micros: 40,
     };
     mailbox.publish(told);
     assert_eq!((handle.snapshot(), other.snapshot()), (told, told));

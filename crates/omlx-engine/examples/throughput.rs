@@ -81,7 +81,9 @@ async fn prefill(engine: &EngineHandle, tokens: Vec<u32>) -> f64 {
     count as f64 / (times[0] - begin).as_secs_f64()
 }
 
-async fn decode(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) -> f64 {
+/// Tokens per second, and the share of the steps in which the model did not compute.
+async fn decode(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) -> (f64, f64) {
+    let before = engine.snapshot();
     let mut tickets = Vec::new();
     for tokens in prompts {
         tickets.push(times(start(engine, tokens, generate).await));
@@ -90,7 +92,10 @@ async fn decode(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) 
     let begin = all.iter().map(|times| times[0]).max().expect("at least one stream");
     let end = all.iter().filter_map(|times| times.last()).max().expect("at least one token");
     let tokens: usize = all.iter().map(|times| times.iter().filter(|t| **t > begin).count()).sum();
-    tokens as f64 / (*end - begin).as_secs_f64()
+    let after = engine.snapshot();
+    let host = after.host_micros.saturating_sub(before.host_micros) as f64;
+    let steps = after.step_micros.saturating_sub(before.step_micros) as f64;
+    (tokens as f64 / (*end - begin).as_secs_f64(), host / steps.max(1.0))
 }
 
 #[expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -110,8 +115,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut fields = vec![format!("\"load_s\":{load_s:.3},\"pp{}\":{pp:.1}", options.prompt)];
         for (i, streams) in options.streams.iter().enumerate() {
             let prompts = (0..*streams).map(|s| prompt(128, vocab, (1000 * (i + 1) + s) as u64)).collect();
-            let tg = decode(&engine, prompts, options.generate).await;
-            fields.push(format!("\"tg_b{streams}\":{tg:.1}"));
+            let (tg, host) = decode(&engine, prompts, options.generate).await;
+            fields.push(format!("\"tg_b{streams}\":{tg:.1},\"host_b{streams}\":{host:.4}"));
         }
         println!("{{{}}}", fields.join(","));
     });

@@ -23,7 +23,7 @@ use crate::mailbox::refusal;
 use crate::press::Press;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
-use crate::stats::Stats;
+use crate::stats::{Stats, micros};
 use crate::turnstile::Turnstile;
 
 /// Failed steps in a row after which the engine ends: what failed is then no longer likely to be a request.
@@ -96,7 +96,8 @@ impl Engine {
         self.tell(outcomes, drawn.failed);
         // Without the wait: a smaller step would not shorten another engine's.
         let took = begin.elapsed().saturating_sub(drawn.waited);
-        self.sched.took(&plan, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.stats.took(took, drawn.model); // published with the next step
+        self.sched.took(&plan, micros(took));
         Flow::On
     }
 
@@ -108,8 +109,9 @@ impl Engine {
             let _turn = turnstile.enter();
             let waited = asked.elapsed();
             let batch = stage(plan, &self.sched);
+            let begin = Instant::now();
             let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
-            Ok(Drawn { waited, ..self.draw(plan, &logits)? })
+            Ok(Drawn { waited, ..self.draw(plan, &logits, begin)? })
         };
         // Unwind safe: forward only reads the model and writes blocks of this step, and drawing changes only the requests
         // of this step and the scratch; `fail` drops them all.
@@ -142,17 +144,18 @@ impl Engine {
         Flow::On
     }
 
-    /// One token for every row that wants logits, in row order.
-    fn draw(&mut self, plan: &Plan, logits: &Tensor) -> candle_core::Result<Drawn> {
+    /// One token for every row that wants logits, in row order; the model began at `begin`.
+    fn draw(&mut self, plan: &Plan, logits: &Tensor, begin: Instant) -> candle_core::Result<Drawn> {
         let wanting: Vec<&Row> = plan.rows.iter().filter(|row| row.logits > 0).collect();
         let vocab = self.model.vocab();
         assert_eq!(logits.dims(), [wanting.len(), vocab], "the model answered for other rows than asked");
-        let mut drawn = Drawn::default();
+        let mut drawn = Drawn { model: begin.elapsed(), ..Drawn::default() };
         if wanting.is_empty() {
             return Ok(drawn);
         }
         let Engine { sched, live, scratch, .. } = self;
         on_host(logits, |logits| {
+            drawn.model = begin.elapsed();
             for (row, raw) in wanting.into_iter().zip(logits.chunks_exact(vocab)) {
                 assert_eq!(row.logits, 1, "a row with several logits needs a rule for drawing them");
                 let seq = row.seq;
@@ -222,6 +225,8 @@ struct Drawn {
     failed: Vec<(SeqId, Unsound)>,
     /// For the turn on the device.
     waited: Duration,
+    /// From the model's first op to its logits in host memory.
+    model: Duration,
 }
 
 /// Shows `logits` as host memory, without a copy where they already are.

@@ -1,5 +1,7 @@
 //! What an engine says about itself: counted here, published once per step.
 
+use std::time::Duration;
+
 use omlx_api::Snapshot;
 use omlx_blocks::GroupId;
 use omlx_sched::{Plan, Sched};
@@ -11,6 +13,8 @@ pub(crate) struct Stats {
     generated_tokens: u64,
     steps: u64,
     failed_steps: u64,
+    step_time: Duration,
+    host_time: Duration,
 }
 
 impl Stats {
@@ -24,6 +28,12 @@ impl Stats {
             self.prompt_tokens += new as u64;
             self.generated_tokens += row.logits as u64;
         }
+    }
+
+    /// Counts the time of a step that succeeded, and of the model in it.
+    pub(crate) fn took(&mut self, step: Duration, model: Duration) {
+        self.step_time += step;
+        self.host_time += step.saturating_sub(model);
     }
 
     /// Counts a step that failed.
@@ -44,6 +54,13 @@ impl Stats {
             generated_tokens: self.generated_tokens,
             steps: self.steps,
             failed_steps: self.failed_steps,
+            step_micros: micros(self.step_time),
+            host_micros: micros(self.host_time),
         }
     }
+}
+
+/// Enough for half a million years.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

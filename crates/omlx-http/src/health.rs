@@ -27,6 +27,9 @@ struct Model {
     generated_tokens: u64,
     steps: u64,
     failed_steps: u64,
+    /// Of the steps that succeeded, and of those the part in which the model did not compute.
+    step_seconds: f64,
+    host_seconds: f64,
 }
 
 /// What an owner's own page shows of the server, behind the guard.
@@ -81,6 +84,8 @@ fn loaded(app: &App) -> Vec<Model> {
                 generated_tokens: now.generated_tokens,
                 steps: now.steps,
                 failed_steps: now.failed_steps,
+                step_seconds: now.step_micros as f64 / 1e6,
+                host_seconds: now.host_micros as f64 / 1e6,
             }
         })
         .collect()

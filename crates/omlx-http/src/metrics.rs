@@ -128,6 +128,7 @@ fn gauges(app: &App) -> Registry {
     let usage = gauge("vllm:kv_cache_usage_perc", "Share of the cache blocks in use, 0 to 1.");
     let old_usage = gauge("vllm:gpu_cache_usage_perc", "As vllm:kv_cache_usage_perc, by its older name.");
     let alive = gauge("omlx:engine_alive", "1 while the engine takes requests.");
+    let host = gauge("omlx:host_share", "Share of the steps' time in which the model did not compute, 0 to 1.");
     for (id, engine) in app.catalog.engines() {
         let (now, labels) = (engine.snapshot(), &[id.as_str()]);
         let used = (now.blocks - now.blocks_free.min(now.blocks)) as f64 / now.blocks.max(1) as f64;
@@ -135,6 +136,7 @@ fn gauges(app: &App) -> Registry {
         waiting.with_label_values(labels).set(now.waiting as f64);
         usage.with_label_values(labels).set(used);
         old_usage.with_label_values(labels).set(used);
+        host.with_label_values(labels).set(now.host_micros as f64 / now.step_micros.max(1) as f64);
         alive.with_label_values(labels).set(f64::from(u8::from(engine.is_alive())));
     }
     registry

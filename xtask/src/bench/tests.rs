@@ -4,10 +4,12 @@ use super::*;
 
 #[test]
 fn a_row_shows_medians_and_the_median_ratio() {
-    let of = |values: &[f64]| Figures::from([("tg_b1".to_owned(), values.to_vec())]);
+    let of = |values: &[f64]| {
+        Figures::from([("tg_b1".to_owned(), values.to_vec()), ("host_b8".to_owned(), vec![0.05, 0.021, 0.01])])
+    };
     let line = row(Path::new("x/m.gguf"), &of(&[10.0, 30.0, 20.0]), Some(&of(&[20.0, 20.0, 80.0])));
     // ratios 0.5, 1.5, 0.25; seen to fail: the ratio of the medians (1.0)
-    assert_eq!(line, "| m | – | – | – | 20 | 20 | 0.50 | – | – | – |");
+    assert_eq!(line, "| m | – | – | – | 20 | 20 | 0.50 | – | – | – | – | 2.1 % |");
 }
 
 #[test]

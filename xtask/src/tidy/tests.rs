@@ -5,6 +5,7 @@ use std::path::Path;
 use super::layers::{self, Dependency, LAYERS, Package};
 use super::source::{check, functions};
 use super::text::code_of;
+use super::tree::check_top;
 
 #[test]
 fn the_house_is_tidy() {
@@ -133,4 +134,23 @@ fn only_code_is_left() {
         assert_eq!(code.split_whitespace().collect::<String>(), expected, "{source}");
         assert_eq!(code.chars().count(), source.chars().count(), "{source}");
     }
+}
+
+/// A folder too many, a folder too few; dot-files and what a build leaves are nobody's business.
+#[test]
+fn the_top_level() {
+    let root = tempfile::tempdir().unwrap();
+    let rules = || -> Vec<String> { check_top(root.path()).unwrap().iter().map(ToString::to_string).collect() };
+    let missing = rules();
+    assert!(missing.iter().any(|f| f.contains("crates") && f.contains("missing")), "{missing:?}");
+    for name in ["apps", "crates", "docs", "fixtures", "kernels", "xtask", ".git", "target"] {
+        std::fs::create_dir(root.path().join(name)).unwrap();
+    }
+    for name in ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "rust-toolchain.toml"] {
+        std::fs::write(root.path().join(name), "").unwrap();
+    }
+    assert_eq!(rules(), [""; 0]);
+    std::fs::create_dir(root.path().join("utils")).unwrap();
+    let strange = rules();
+    assert!(strange.len() == 1 && strange[0].contains("utils"), "{strange:?}");
 }

@@ -30,9 +30,7 @@ fn crowd(path: &Path, tokens: usize) {
     let answer = block_on(async {
         let mut others = Vec::new();
         for (n, len) in [5, 70, 31].into_iter().enumerate() {
-            others.push(
-                crowded.generate(Generate { limit: 40, ..request(len, 2 + n as u64, vocab) }).await.unwrap(),
-            );
+            others.push(crowded.generate(Generate { limit: 40, ..request(len, 2 + n as u64, vocab) }).await.unwrap());
         }
         let answer = ask(&crowded, request(tokens, 1, vocab)).await;
         for other in others {
