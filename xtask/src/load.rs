@@ -22,6 +22,8 @@ const MODEL: &str = "smollm2-135m-instruct";
 const FIRST_PORT: u16 = 8100;
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_secs(5);
+/// Small enough to be full of what the first minute's requests left behind, so that growth after it is a leak.
+const CACHE: &str = "512MiB";
 /// Memory may be this much above its size after the first minute.
 const GROWTH: f64 = 1.05;
 /// How long the server may take to see that all have gone.
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let model = models::ensure(MODEL)?;
     shell::run(&mut shell::cargo(["build", "--release", "--quiet", "--workspace", "--bin", "omlx-server"]))?;
     let port = server::free_port(FIRST_PORT)?;
-    let mut server = Server::start(&model, port, &["--log-level", "warn"])?;
+    let mut server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
     let id = server.wait()?;
     streams(port, &id)?;
     beside(port, &id)?;
