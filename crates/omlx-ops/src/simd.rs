@@ -41,7 +41,9 @@ pub(crate) trait Simd {
 /// Which instruction set kernels use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "x86_64")]
     Avx2,
     Portable,
 }

@@ -39,7 +39,7 @@ fn rows_come_back_as_they_were() {
                 dense.row_into(i, &mut out);
                 for (col, out) in out.iter().enumerate() {
                     let expected = number(dtype, &row(i)[col * size..][..size]);
-                    // seen to fail: bf16 laid out in row order; the tenth row of a panel in place of the second
+                    // seen to fail: bf16 laid out in row order
                     assert_eq!(out.to_bits(), expected.to_bits(), "{dtype:?} {rows}x{cols}: row {i}, column {col}");
                 }
             }
