@@ -122,10 +122,9 @@ impl Folder {
     /// When it is absent, of another shape, or of a type that does not load.
     pub fn matrix(&self, name: &str, want: Matrix, bias: Option<Tensor>, device: &Device) -> Result<Linear> {
         let (dtype, bytes) = self.bytes(name, &[want.rows, want.cols])?;
-        Tensor::from_raw_buffer(bytes, dtype, &[want.rows, want.cols], device) // [N, K]
-            .map_err(omlx_ops::Error::from)
-            .and_then(|w| Linear::dense(w, bias))
-            .map_err(|source| Error::device(name, source))
+        let width = want.cols * dtype.size_in_bytes();
+        let row = |row: usize| &bytes[row * width..][..width];
+        Linear::from_rows(dtype, (want.rows, want.cols), row, bias, device).map_err(|source| Error::device(name, source))
     }
 
     /// All values of a tensor in f32.
