@@ -81,6 +81,16 @@ impl Buffer {
         self.len
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `len` bytes from `start` are this buffer's and were zeroed.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has a reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+
     /// The bytes as numbers; `T` must be one of which all bits are values, and no wider than a cache line.
     pub(crate) fn as_ptr<T>(&self) -> *const T {
         self.start.cast_const().cast()

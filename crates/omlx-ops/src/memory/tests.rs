@@ -11,17 +11,14 @@ fn buffers_of_all_sizes_are_zeroed_apart_and_aligned() {
     {
         let mut buffer = Buffer::new(len).unwrap();
         assert_eq!((buffer.len(), buffer.as_ptr::<u8>().align_offset(LINE)), (len, 0));
-        // SAFETY: `len` bytes, written by this thread alone.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr::<u8>(), len) };
+        let bytes = buffer.bytes_mut();
         // seen to fail: the second buffer of a slab starting where the first does
         assert!(bytes.iter().all(|b| *b == 0), "{len} bytes: zeroed");
         bytes.fill(i as u8 + 1);
         all.push(buffer);
     }
     for (i, buffer) in all.iter().enumerate() {
-        // SAFETY: as above.
-        let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr::<u8>(), buffer.len()) };
-        assert!(bytes.iter().all(|b| *b == i as u8 + 1), "{i}");
+        assert!(buffer.bytes().iter().all(|b| *b == i as u8 + 1), "{i}");
     }
 }
 
