@@ -10,7 +10,6 @@ mod folder;
 mod gguf;
 mod header;
 mod map;
-mod plain;
 
 use std::collections::BTreeSet;
 use std::path::Path;

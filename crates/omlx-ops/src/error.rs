@@ -41,6 +41,14 @@ pub enum Error {
         /// What to do about it.
         why: &'static str,
     },
+    /// The system has no memory for a weight.
+    #[error("no memory for {bytes} bytes of weights: {source}; free some, or load a smaller or a more quantised model")]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// An error of candle itself.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),

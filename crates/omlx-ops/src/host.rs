@@ -67,6 +67,19 @@ pub(crate) enum Floats<'a> {
 }
 
 impl<'a> Floats<'a> {
+    /// The same memory as bytes.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        fn of<T>(numbers: &[T]) -> &[u8] {
+            // SAFETY: floats have no padding.
+            unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+        }
+        match self {
+            Self::F32(d) => of(d),
+            Self::F16(d) => of(d),
+            Self::Bf16(d) => of(d),
+        }
+    }
+
     /// The contiguous tensor's elements, given its storage guard.
     pub(crate) fn of(storage: &'a Storage, start: usize, op: &'static str) -> Result<Self> {
         match storage {

@@ -12,6 +12,7 @@ mod dispatch;
 mod error;
 mod host;
 mod linear;
+mod memory;
 mod norm;
 mod rope;
 mod simd;

@@ -5,7 +5,9 @@
 
 mod acts;
 mod cpu;
+mod dense;
 mod int8;
+mod outer;
 mod packed;
 mod reference;
 #[cfg(test)]
@@ -13,16 +15,19 @@ mod tests;
 
 use candle_core::{DType, Device, Tensor};
 
+use dense::{Dense, Float};
 pub use packed::{Packed, PackedFormat, PackedParts, PackedRow, Zero};
 
 use crate::dispatch::Target;
-use crate::{Error, Result, host};
+use crate::{Error, Result, host, threads};
 
 /// One weight matrix `[N, K]`.
 #[derive(Clone, Debug)]
 pub(crate) enum Weight {
-    /// f32, f16 or bf16, row-major.
-    Dense(Tensor),
+    /// f32, f16 or bf16.
+    Dense(Dense),
+    /// The same on another device, row-major.
+    Elsewhere(Tensor),
     /// Small integer codes with a scale and a bias per group.
     Packed(Packed),
 }
@@ -30,7 +35,8 @@ pub(crate) enum Weight {
 impl Weight {
     fn dims(&self) -> (usize, usize) {
         match self {
-            Self::Dense(w) => (w.dims()[0], w.dims()[1]),
+            Self::Dense(w) => w.dims(),
+            Self::Elsewhere(w) => (w.dims()[0], w.dims()[1]),
             Self::Packed(w) => (w.rows(), w.cols()),
         }
     }
@@ -49,15 +55,40 @@ impl Linear {
     /// A layer of plain floats: `weight [N, K]` in f32, f16 or bf16; `bias [N]` in any of them.
     ///
     /// # Errors
-    /// When the weight is not a matrix of floats, or the bias has another size.
+    /// When the weight is not a matrix of floats, the bias has another size, or there is no memory.
     pub fn dense(weight: Tensor, bias: Option<Tensor>) -> Result<Self> {
-        if !matches!(weight.dtype(), DType::F32 | DType::F16 | DType::BF16) {
-            let (op, what, expected) = ("linear", "weight", "F32, F16, BF16");
-            return Err(Error::Dtype { op, what, expected, found: weight.dtype() });
-        }
+        let float = Float::of(weight.dtype())?;
         let (rows, cols) = weight.dims2()?;
         let weight = if weight.is_contiguous() { weight } else { weight.contiguous()? };
-        Self::new(vec![Weight::Dense(weight)], bias, rows, cols)
+        let weight = if weight.device().is_cpu() {
+            let (storage, layout) = weight.storage_and_layout();
+            let bytes = host::Floats::of(&storage, layout.start_offset(), "linear")?.bytes();
+            let width = cols * weight.dtype().size_in_bytes();
+            Weight::Dense(Dense::new(float, (rows, cols), |row| &bytes[row * width..][..width])?)
+        } else {
+            Weight::Elsewhere(weight)
+        };
+        Self::new(vec![weight], bias, rows, cols)
+    }
+
+    /// A layer of plain floats from memory that holds its rows as a tensor file does, `K` numbers of `dtype` each, on
+    /// `device`. On the CPU this is the only copy that is made. `row` is called from several threads.
+    ///
+    /// # Errors
+    /// As [`Self::dense`], and when a row has another number of bytes.
+    pub fn from_rows<'a>(
+        dtype: DType,
+        (rows, cols): (usize, usize),
+        row: impl Fn(usize) -> &'a [u8] + Sync,
+        bias: Option<Tensor>,
+        device: &Device,
+    ) -> Result<Self> {
+        if device.is_cpu() {
+            let weight = Dense::new(Float::of(dtype)?, (rows, cols), row)?;
+            return Self::new(vec![Weight::Dense(weight)], bias, rows, cols);
+        }
+        let all: Vec<u8> = (0..rows).flat_map(row).copied().collect();
+        Self::dense(Tensor::from_raw_buffer(&all, dtype, &[rows, cols], device)?, bias)
     }
 
     /// A layer of packed codes.
@@ -118,7 +149,8 @@ impl Linear {
     /// Memory that the weights take, in bytes; all of it is read once per decode step.
     pub fn bytes(&self) -> usize {
         let of = |w: &Weight| match w {
-            Weight::Dense(w) => w.elem_count() * w.dtype().size_in_bytes(),
+            Weight::Dense(w) => w.bytes(),
+            Weight::Elsewhere(w) => w.elem_count() * w.dtype().size_in_bytes(),
             Weight::Packed(w) => w.bytes(),
         };
         self.parts.iter().map(of).sum()
@@ -126,8 +158,8 @@ impl Linear {
 
     fn device(&self) -> &Device {
         match &self.parts[0] {
-            Weight::Dense(w) => w.device(),
-            Weight::Packed(_) => &Device::Cpu,
+            Weight::Elsewhere(w) => w.device(),
+            Weight::Dense(_) | Weight::Packed(_) => &Device::Cpu,
         }
     }
 
@@ -141,8 +173,8 @@ impl Linear {
             return Err(Error::shape("linear", "x's last dimension", self.cols, cols));
         }
         match Target::of(x.device()) {
-            Target::Cpu => cpu::forward(self, x),
-            Target::Reference => reference::forward(self, x),
+            Target::Cpu if self.device().is_cpu() => cpu::forward(self, x),
+            _ => reference::forward(self, x),
         }
     }
 
@@ -158,32 +190,22 @@ impl Linear {
             return reference::gather(self, ids);
         }
         let mut out = vec![0f32; ids.len() * self.cols];
-        for (out, id) in out.chunks_exact_mut(self.cols).zip(ids) {
-            self.row_into(*id as usize, out)?;
-        }
+        threads::for_rows(&mut out, self.cols, 4096, |i, out| self.row_into(ids[i] as usize, out));
         host::tensor(out, (ids.len(), self.cols))
     }
 
-    fn row_into(&self, mut row: usize, out: &mut [f32]) -> Result<()> {
+    fn row_into(&self, mut row: usize, out: &mut [f32]) {
         for part in &self.parts {
-            let (rows, cols) = part.dims();
+            let (rows, _) = part.dims();
             if row >= rows {
                 row -= rows;
                 continue;
             }
-            match part {
+            return match part {
+                Weight::Dense(w) => w.row_into(row, out),
                 Weight::Packed(w) => w.row_into(row, out),
-                Weight::Dense(w) => {
-                    let (storage, layout) = w.storage_and_layout();
-                    let at = layout.start_offset() + row * cols;
-                    match host::Floats::of(&storage, at, "gather")? {
-                        host::Floats::F32(w) => out.copy_from_slice(&w[..cols]),
-                        host::Floats::F16(w) => widen(out, w, half::f16::to_f32),
-                        host::Floats::Bf16(w) => widen(out, w, half::bf16::to_f32),
-                    }
-                }
-            }
-            return Ok(());
+                Weight::Elsewhere(_) => unreachable!("`gather` takes such weights to the reference"),
+            };
         }
         unreachable!("`gather` checked the row")
     }
@@ -194,11 +216,5 @@ impl Linear {
     /// Whatever candle reports.
     pub fn dequantize(&self) -> Result<Tensor> {
         reference::dequantize(self)
-    }
-}
-
-fn widen<T: Copy>(out: &mut [f32], row: &[T], to_f32: impl Fn(T) -> f32) {
-    for (out, w) in out.iter_mut().zip(row) {
-        *out = to_f32(*w);
     }
 }

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 
 pub(crate) mod dots;
 pub(crate) mod exp;
+pub(crate) mod sixteen;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
@@ -22,8 +23,6 @@ pub(crate) trait Simd {
     const WIDTH: usize;
     /// Registers that make up sixteen lanes: 1, or 2.
     const PARTS: usize = LANES / Self::WIDTH;
-    /// The matmul tile that fits the registers: rows of x by rows of w.
-    const TILE: Tile;
 
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(at: *const f32) -> Self::V;
@@ -39,19 +38,12 @@ pub(crate) trait Simd {
     unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4];
 }
 
-/// A register tile.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tile {
-    /// 4 x 6 accumulators: thirty-two registers.
-    Wide,
-    /// 3 x 2 accumulators of two registers each: sixteen registers, used by half.
-    Narrow,
-}
-
 /// Which instruction set kernels use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "x86_64")]
     Avx2,
     Portable,
 }
@@ -91,7 +83,6 @@ pub(crate) struct Portable;
 impl Simd for Portable {
     type V = [f32; LANES];
     const WIDTH: usize = LANES;
-    const TILE: Tile = Tile::Narrow;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {

@@ -86,12 +86,22 @@ impl<T> SharedMut<T> {
         unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
     }
 
+    /// The spare room of `buffer`, which holds nothing yet: only [`Self::at`] may be used on it.
+    pub(crate) fn spare(buffer: &mut Vec<T>) -> Self {
+        let spare = buffer.spare_capacity_mut();
+        Self { start: spare.as_mut_ptr().cast(), len: spare.len() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// # Safety
-    /// As [`Self::slice`], for the one element.
-    pub(crate) unsafe fn write(&self, at: usize, value: T) {
-        debug_assert!(at < self.len);
-        // SAFETY: in bounds and disjoint by the caller's promise.
-        unsafe { self.start.add(at).write(value) }
+    /// `at` is not beyond the buffer.
+    pub(crate) unsafe fn at(&self, at: usize) -> *mut T {
+        debug_assert!(at <= self.len);
+        // SAFETY: by the caller's promise.
+        unsafe { self.start.add(at) }
     }
 }
 

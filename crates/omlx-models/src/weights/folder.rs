@@ -15,7 +15,7 @@ use safetensors::tensor::{Dtype, TensorInfo};
 
 use super::Matrix;
 use super::map::{self, Mapped};
-use super::{header, map::words, plain};
+use super::{header, map::words};
 use crate::{Error, HeaderFault, Result, Warning};
 
 /// The types that load.
@@ -122,9 +122,9 @@ impl Folder {
     /// When it is absent, of another shape, or of a type that does not load.
     pub fn matrix(&self, name: &str, want: Matrix, bias: Option<Tensor>, device: &Device) -> Result<Linear> {
         let (dtype, bytes) = self.bytes(name, &[want.rows, want.cols])?;
-        plain::matrix(bytes, dtype, want.rows, want.cols, device) // [N, K]
-            .map_err(omlx_ops::Error::from)
-            .and_then(|w| Linear::dense(w, bias))
+        let width = want.cols * dtype.size_in_bytes();
+        let row = |row: usize| &bytes[row * width..][..width];
+        Linear::from_rows(dtype, (want.rows, want.cols), row, bias, device)
             .map_err(|source| Error::device(name, source))
     }
 

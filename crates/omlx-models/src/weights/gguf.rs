@@ -8,7 +8,7 @@ use omlx_gguf::{GgmlType, Gguf, TensorInfo};
 use omlx_ops::Linear;
 
 use super::map::{self, Mapped, words};
-use super::{Matrix, blocks, plain};
+use super::{Matrix, blocks};
 use crate::{Error, Result};
 
 /// The types that load.
@@ -82,18 +82,9 @@ impl GgufFile {
         let (info, bytes) = self.data(name, &[want.rows, want.cols])?;
         let linear = match plain(info.kind) {
             Some(dtype) => {
-                let stride = bytes.len() / want.rows.max(1);
-                let reordered: Vec<u8>;
-                let bytes = match order {
-                    None => bytes,
-                    Some(order) => {
-                        reordered = order.iter().flat_map(|row| &bytes[row * stride..][..stride]).copied().collect();
-                        &reordered
-                    }
-                };
-                plain::matrix(bytes, dtype, want.rows, want.cols, device) // [N, K]
-                    .map_err(omlx_ops::Error::from)
-                    .and_then(|w| Linear::dense(w, bias))
+                let width = want.cols * dtype.size_in_bytes();
+                let row = |row: usize| &bytes[order.map_or(row, |order| order[row]) * width..][..width];
+                Linear::from_rows(dtype, (want.rows, want.cols), row, bias, device)
             }
             None => blocks::pack(info.kind, bytes, (want.rows, want.cols), order)
                 .ok_or_else(|| self.dtype(info))?

@@ -217,14 +217,15 @@ unsafe fn put<S: Simd>(job: &Job<'_>, w: &Packed, [row, panel, column]: [usize; 
         unsafe { S::store(all.as_mut_ptr().add(part * S::WIDTH), y) }
     }
     let (first, count) = (column + panel * LANES, (w.rows() - panel * LANES).min(LANES));
-    // SAFETY: these outputs belong to this panel alone.
-    let out = unsafe { job.out.slice(row * job.total + first, count) };
-    out.copy_from_slice(&all[..count]);
     if let Some(bias) = job.bias {
-        for (out, bias) in out.iter_mut().zip(&bias[first..]) {
-            *out += bias;
+        for (y, bias) in all[..count].iter_mut().zip(&bias[first..]) {
+            *y += bias;
         }
     }
+    let at = row * job.total + first;
+    assert!(at + count <= job.out.len());
+    // SAFETY: in bounds by the assertion; these outputs belong to this panel alone.
+    unsafe { job.out.at(at).copy_from_nonoverlapping(all.as_ptr(), count) }
 }
 
 #[cfg(test)]

@@ -5,8 +5,11 @@
 //! columns follow one another, 64 bytes each, row after row; codes of up to four bits share bytes, one tile in the low halves and
 //! the next in the high ones. Scales and biases lie in sixteens likewise. Rows beyond the last are zeros.
 
+use std::sync::Arc;
+
 use half::f16;
 
+use crate::memory::Buffer;
 use crate::simd::LANES;
 use crate::simd::dots::QUAD;
 use crate::threads::{self, SharedMut};
@@ -59,7 +62,7 @@ pub struct Packed {
     pub(super) scales: Numbers,         // [panels, K / group, 16]
     pub(super) biases: Option<Numbers>, // [panels, K / group, 16]
     bits: u32,
-    codes: Vec<u8>, // [panels, K / 4, 16, 4], two to a byte if narrow
+    codes: Arc<Buffer>, // [panels, K / 4, 16, 4], two to a byte if narrow
     rows: usize,
     cols: usize,
 }
@@ -158,11 +161,11 @@ impl Packed {
         let (panels, groups) = (rows.div_ceil(PANEL), cols / group);
         let with_bias = zero == Zero::Bias;
         let panel_bytes = PANEL * cols / if bits <= 4 { 2 } else { 1 };
-        let mut codes = vec![0u8; panels * panel_bytes];
+        let mut codes = Buffer::new(panels * panel_bytes)?;
         let mut scales = vec![0f32; panels * groups * PANEL];
         let mut biases = vec![0f32; if with_bias { scales.len() } else { 0 }];
         let (all_codes, all_scales, all_biases) =
-            (SharedMut::new(&mut codes), SharedMut::new(&mut scales), SharedMut::new(&mut biases));
+            (SharedMut::new(codes.bytes_mut()), SharedMut::new(&mut scales), SharedMut::new(&mut biases));
         let mask = 0x0101_0101 * ((1u32 << bits) - 1);
         let each = panels.div_ceil(8 * threads::threads()).max(1);
         threads::for_each(panels.div_ceil(each), |task| {
@@ -194,7 +197,7 @@ impl Packed {
             Zero::Bias => 0,
         };
         let biases = with_bias.then(|| Numbers::new(biases, half));
-        Ok(Self { group, zero, scales: Numbers::new(scales, half), biases, bits, codes, rows, cols })
+        Ok(Self { group, zero, scales: Numbers::new(scales, half), biases, bits, codes: Arc::new(codes), rows, cols })
     }
 
     /// `N`.
@@ -233,7 +236,7 @@ impl Packed {
 
     /// The first code of a panel.
     pub(super) fn panel(&self, panel: usize) -> *const u8 {
-        self.codes[panel * self.panel_bytes()..].as_ptr()
+        self.codes.bytes()[panel * self.panel_bytes()..].as_ptr()
     }
 
     fn panel_bytes(&self) -> usize {
@@ -244,9 +247,9 @@ impl Packed {
         let (panel, lane) = (row / PANEL * self.panel_bytes(), row % PANEL * QUAD + col % QUAD);
         let tile = col / QUAD;
         if self.bits > 4 {
-            return self.codes[panel + tile * PANEL * QUAD + lane];
+            return self.codes.bytes()[panel + tile * PANEL * QUAD + lane];
         }
-        let byte = self.codes[panel + tile / 2 * PANEL * QUAD + lane];
+        let byte = self.codes.bytes()[panel + tile / 2 * PANEL * QUAD + lane];
         if tile.is_multiple_of(2) { byte & 15 } else { byte >> 4 }
     }
 

@@ -20,15 +20,17 @@ pub(super) fn gather(linear: &Linear, ids: &[u32]) -> Result<Tensor> {
 }
 
 pub(super) fn dequantize(linear: &Linear) -> Result<Tensor> {
-    let of = |part: &Weight| match part {
-        Weight::Dense(w) => w.to_dtype(DType::F32),
-        Weight::Packed(w) => {
-            let mut out = vec![0f32; w.rows() * w.cols()];
-            for (row, out) in out.chunks_exact_mut(w.cols().max(1)).enumerate() {
-                w.row_into(row, out);
+    let of = |part: &Weight| {
+        let (rows, cols) = part.dims();
+        let mut out = vec![0f32; rows * cols];
+        for (row, out) in out.chunks_exact_mut(cols.max(1)).enumerate() {
+            match part {
+                Weight::Dense(w) => w.row_into(row, out),
+                Weight::Packed(w) => w.row_into(row, out),
+                Weight::Elsewhere(w) => return w.to_dtype(DType::F32),
             }
-            Tensor::from_vec(out, (w.rows(), w.cols()), &Device::Cpu)
         }
+        Tensor::from_vec(out, (rows, cols), &Device::Cpu)
     };
     let parts = linear.parts.iter().map(of).collect::<candle_core::Result<Vec<_>>>()?;
     Ok(Tensor::cat(&parts, 0)?)

@@ -118,3 +118,36 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(Packed::new(&PackedParts { scales: vec![], ..good.clone() }).is_err());
     assert!(Packed::new(&PackedParts { group: 16, shape: (2, 16), ..good }).is_err(), "half a step of the kernels");
 }
+
+#[test]
+fn tasks_cover_every_output_once() {
+    for (panels, count, wanted) in [
+        (1, 1, 8),
+        (36, 1, 8),
+        (36, 8, 8),
+        (36, 512, 8),
+        (3072, 1, 8),
+        (3072, 17, 256),
+        (4, 12, 512),
+        (0, 5, 8),
+        (7, 0, 8),
+    ] {
+        let (height, stripes) = cpu::cut(panels, count, wanted);
+        assert!(height > 0 && stripes > 0 && stripes <= count.max(1), "{panels} panels, {count} rows");
+    }
+    // Panels make tasks enough, or stripes do.
+    assert_eq!(cpu::cut(3072, 512, 8), (384, 1));
+    assert_eq!(cpu::cut(36, 512, 8), (4, 1));
+    assert!(cpu::cut(36, 512, 64).1 > 4);
+    for (n, rows) in [(1, 1), (40, 3), (100, 203), (2000, 7)] {
+        let linear = dense(n, 16, DType::F32);
+        let mut seen = vec![0u8; rows * n.div_ceil(16)];
+        for (_, place) in cpu::tasks(&linear, rows) {
+            for row in place.rows {
+                // seen to fail: the last stripe's rest left out
+                place.panels.clone().for_each(|panel| seen[row * n.div_ceil(16) + panel] += 1);
+            }
+        }
+        assert!(seen.iter().all(|s| *s == 1), "{n} outputs, {rows} rows");
+    }
+}

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Simd, Tile};
+use super::Simd;
 
 /// AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later): one register is one vector.
 pub(crate) struct Avx512;
@@ -12,7 +12,6 @@ pub(crate) struct Avx512;
 impl Simd for Avx512 {
     type V = __m512;
     const WIDTH: usize = 16;
-    const TILE: Tile = Tile::Wide;
 
     // SAFETY (all functions of both impls): the features exist and a register's worth of elements is readable; the callers' promise.
     #[inline(always)]
@@ -62,7 +61,6 @@ pub(crate) struct Avx2;
 impl Simd for Avx2 {
     type V = __m256;
     const WIDTH: usize = 8;
-    const TILE: Tile = Tile::Narrow;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> __m256 {
