@@ -8,9 +8,12 @@ use omlx_ops::{Linear, Packed, PackedParts};
 const N: usize = 4096;
 const K: usize = 2048;
 
+fn matrix(shape: (usize, usize), dtype: DType) -> Tensor {
+    Tensor::randn(0f32, 1.0, shape, &Device::Cpu).and_then(|w| w.to_dtype(dtype)).expect("on the CPU")
+}
+
 fn dense(dtype: DType) -> Linear {
-    let w = Tensor::randn(0f32, 1.0, (N, K), &Device::Cpu).and_then(|w| w.to_dtype(dtype)).expect("on the CPU");
-    Linear::dense(w, None).expect("a matrix of floats")
+    Linear::dense(matrix((N, K), dtype), None).expect("a matrix of floats")
 }
 
 fn packed(bits: u32) -> Linear {
@@ -47,5 +50,42 @@ fn linear(c: &mut Criterion) {
     }
 }
 
-criterion_group! { name = benches; config = Criterion::default().sample_size(20); targets = linear }
+/// Plain floats in the shapes of two small models, beside candle's own product. There are as many copies of a weight as the
+/// caches do not hold: in decode every weight comes from memory.
+fn plain(c: &mut Criterion) {
+    const BYTES: usize = 160 << 20;
+    for (n, k) in [(576, 576), (1536, 576), (576, 1536), (49152, 576), (4096, 640)] {
+        for (name, dtype) in [("f32", DType::F32), ("bf16", DType::BF16), ("f16", DType::F16)] {
+            let w = matrix((n, k), dtype);
+            let bytes = n * k * dtype.size_in_bytes();
+            let copies = BYTES.div_ceil(bytes);
+            let of = |_| Linear::dense(w.clone(), None).expect("a matrix of floats");
+            let layers: Vec<Linear> = (0..copies).map(of).collect();
+            let candles: Vec<Tensor> = (0..copies).map(|_| w.copy().and_then(|w| w.t()).expect("a matrix")).collect();
+            let mut group = c.benchmark_group(format!("plain_{n}x{k}_{name}"));
+            for rows in [1usize, 2, 4, 8, 16, 64, 512] {
+                if rows * n > 64 * 49152 {
+                    continue;
+                }
+                let x = matrix((rows, k), DType::F32);
+                group.throughput(match rows {
+                    1 => Throughput::Bytes(bytes as u64),
+                    _ => Throughput::Elements((2 * rows * n * k) as u64),
+                });
+                let mut turn = (0..copies).cycle();
+                group.bench_with_input(BenchmarkId::new("ours", rows), &x, |b, x| {
+                    b.iter(|| layers[turn.next().expect("endless")].forward(x));
+                });
+                // candle widens both sides of a bf16 product in every call.
+                let x = x.to_dtype(dtype).expect("floats");
+                group.bench_with_input(BenchmarkId::new("candle", rows), &x, |b, x| {
+                    b.iter(|| x.matmul(&candles[turn.next().expect("endless")]));
+                });
+            }
+            group.finish();
+        }
+    }
+}
+
+criterion_group! { name = benches; config = Criterion::default().sample_size(20); targets = linear, plain }
 criterion_main!(benches);

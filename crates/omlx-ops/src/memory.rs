@@ -22,21 +22,27 @@ static OPEN: Mutex<(Weak<Slab>, usize)> = Mutex::new((Weak::new(), 0));
 
 /// One mapping.
 struct Slab {
-    map: MmapMut,
-    /// Where the first large page begins.
-    skip: usize,
+    /// Where the first large page begins. Buffers are made of this; no reference to the mapping is made again.
+    start: *mut u8,
     len: usize,
+    _map: MmapMut,
 }
+
+// SAFETY: the pointer is only handed on to buffers, each for its own part.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
 
 impl Slab {
     fn new(len: usize) -> std::io::Result<Self> {
         let len = len.next_multiple_of(LARGE);
-        let map = MmapOptions::new().len(len + LARGE).map_anon()?;
+        let mut map = MmapOptions::new().len(len + LARGE).map_anon()?;
         // Refused where the system has no large pages; everything works without.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        let skip = map.as_ptr().align_offset(LARGE);
-        Ok(Self { map, skip, len })
+        let first = map.as_mut_ptr();
+        let start = first.wrapping_add(first.align_offset(LARGE));
+        Ok(Self { start, len, _map: map })
     }
 }
 
@@ -72,8 +78,8 @@ impl Buffer {
             *open = (Arc::downgrade(&slab), at + taken);
         }
         drop(open);
-        // SAFETY: `skip + len` is inside the mapping, and `at + taken` inside `len`. No reference to the mapping is ever made again.
-        let start = unsafe { slab.map.as_ptr().cast_mut().add(slab.skip + at) };
+        // SAFETY: a slab has `len` bytes from its start, and `at + taken` is not beyond.
+        let start = unsafe { slab.start.add(at) };
         Ok(Self { start, len, _slab: slab })
     }
 

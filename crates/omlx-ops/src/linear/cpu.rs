@@ -11,15 +11,20 @@ use crate::simd::Isa;
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
-/// Tasks per thread that a layer is cut into, if it is large enough: threads do not all run at one speed.
-const SHARES: usize = 4;
+/// Tasks per thread that a layer is cut into, if it is large enough: threads do not all run at one speed. With few rows of `x`
+/// weights come from memory, in long runs if tasks are long; with many, waiting for the last task costs more.
+const SHARES: [usize; 2] = [4, 8];
+/// Up to this many rows of `x` are few.
+const SOME: usize = 64;
+/// The same for packed weights.
+const PACKED_SHARES: usize = 8;
 /// Panels of plain floats that one row of `x` takes side by side.
 const BESIDE: usize = 4;
 
 /// Up to this many rows of `x` a layer of packed weights is cut as coarsely as for one.
 const FEW: usize = 4;
-/// Panels of packed weights in a task at least.
-const PACKED: usize = 3;
+/// Rows of packed weights in a task at least: three panels.
+const PACKED: usize = 3 * packed::PANEL;
 
 pub(super) fn forward(linear: &Linear, x: &Tensor) -> Result<Tensor> {
     forward_with(Isa::best(), linear, x)
@@ -59,13 +64,15 @@ pub(super) fn forward_with(isa: Isa, linear: &Linear, x: &Tensor) -> Result<Tens
 pub(super) fn tasks(linear: &Linear, count: usize) -> Vec<(usize, Place)> {
     let mut tasks = Vec::new();
     let (threads, mut column) = (threads::threads(), 0);
-    let (height, stripes) = cut(linear.rows.div_ceil(dense::PANEL), count, SHARES * threads);
+    let wanted = SHARES[usize::from(count > SOME)] * threads;
+    let (height, stripes) = cut(linear.rows.div_ceil(dense::PANEL), count, wanted);
     for (part, w) in linear.parts.iter().enumerate() {
         let rows = w.dims().0;
         let (panels, height, deep) = match w {
             Weight::Packed(_) => {
-                let share = if count > FEW { 0 } else { linear.rows / (SHARES * threads) / packed::PANEL };
-                (rows.div_ceil(packed::PANEL), share.next_multiple_of(PACKED).max(PACKED), count)
+                let share = if count > FEW { 0 } else { linear.rows / (PACKED_SHARES * threads) };
+                let height = share.next_multiple_of(PACKED).max(PACKED);
+                (rows.div_ceil(packed::PANEL), height / packed::PANEL, count)
             }
             _ => (rows.div_ceil(dense::PANEL), height, count.div_ceil(stripes)),
         };

@@ -177,9 +177,13 @@ fn lay_out<'a, T: Number>(numbers: &mut Buffer, (rows, cols): (usize, usize), ro
     threads::for_each(panels.div_ceil(each), |task| {
         for panel in task * each..((task + 1) * each).min(panels) {
             let present = (rows - panel * PANEL).min(PANEL);
+            let width = cols * size_of::<T>();
             // Rows beyond the last are read as the last and left zeros.
-            let from: [*const T; PANEL] =
-                std::array::from_fn(|r| row(panel * PANEL + r.min(present - 1)).as_ptr().cast());
+            let from: [*const T; PANEL] = std::array::from_fn(|r| {
+                let row = row(panel * PANEL + r.min(present - 1));
+                assert_eq!(row.len(), width, "a row has the length it had before");
+                row.as_ptr().cast()
+            });
             let to = out.at(panel * cols * PANEL);
             for col in 0..cols {
                 for (r, from) in from.iter().enumerate().take(present) {
