@@ -24,6 +24,15 @@ const SHARES: [(&str, &str); 2] = [("host_b1", "one stream"), ("host_b8", "eight
 /// Figures of one side over all rounds, by column.
 type Figures = BTreeMap<String, Vec<f64>>;
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  bench [FILE...]   Tokens per second through the whole engine; every GGUF file in the models folder unless named.
+      --llama-cpp DIR   take turns with llama-bench and llama-batched-bench of that folder
+      --rounds N        turns, 3 unless given; medians are printed
+      --threads N       threads of both sides, one per core unless given
+      --json FILE       write every figure
+";
+
 /// `cargo xtask bench`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
@@ -33,7 +42,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let out = flags.value("--json")?.map(PathBuf::from);
     let threads = flags.value("--threads")?.unwrap_or("0").to_owned();
     let files = files(&flags.names()?)?;
-    let build = ["build", "--release", "--quiet", "--workspace", "--example", "throughput"]; // as every other build, so that nothing is built twice
+    let build = ["build", "--release", "--workspace", "--example", "throughput"]; // as every other build, so that nothing is built twice
     shell::run(&mut shell::cargo(build))?;
     println!("{}", header(peer.is_some()));
     let mut report = serde_json::Map::new();

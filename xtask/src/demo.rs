@@ -9,6 +9,13 @@ const MODEL: &str = "smollm2-135m-instruct";
 /// The first port to try.
 const FIRST_PORT: u16 = 8000;
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  demo              Fetch a small model, build the server, start it and print a ready request.
+      --once            send one chat, print the answer, stop (what the tests use)
+      --port N          first port to try, 8000 unless given
+";
+
 /// `cargo xtask demo`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
@@ -23,7 +30,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     println!("building omlx-server (release) ...");
     shell::run(&mut shell::cargo(["build", "--release", "--package", "omlx-server"]))?;
     let port = server::free_port(first)?;
-    let mut server = Server::start(&model, port, &[])?;
+    let server = Server::start(&model, port, &[])?;
     let id = server.wait()?;
     if once {
         let answer = http::ask(port, &id, "In one sentence: what is a library?")?;

@@ -3,6 +3,12 @@
 use crate::shell::{self, Done, Flags};
 use crate::tidy::layers::LAYERS;
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  dist              Build the release binary and try to publish every public crate, without doing so.
+      --allow-dirty     also with changes that are not committed
+";
+
 /// `cargo xtask dist`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);

@@ -19,6 +19,13 @@ use crate::shell::{self, Done, Failed, Flags};
 const FIXTURES: &str = "fixtures";
 const SCRIPT: &str = "golden.py";
 
+/// Its part of the help.
+pub(crate) const HELP: &str = "  golden [NAME...]  Make the tests' references anew with transformers, in a Python environment of its own (some hundred
+                    MB, once), and write those that differ; tiny and real models, all unless named.
+      --check           only say what differs, and fail if anything does
+      --python PATH     use this interpreter, which has what fixtures/requirements.txt names, and make no environment
+";
+
 /// `cargo xtask golden`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);

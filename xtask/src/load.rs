@@ -46,6 +46,15 @@ struct Seen {
     faults: Mutex<Vec<String>>,
 }
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  load              Many clients at once on a real server: short and long prompts, streams, clients that leave.
+                    Every answer has to be well formed, nothing may hang, memory may not grow.
+      --clients N       64 unless given
+      --minutes N       10 unless given
+      --seed N          draws the same prompts again, 1 unless given
+";
+
 /// `cargo xtask load`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
@@ -59,18 +68,18 @@ pub(crate) fn run(args: &[String]) -> Done {
     let plan = Plan { clients: (clients as usize).max(1), minutes, seed: seed as u64 };
 
     let model = models::ensure(MODEL)?;
-    shell::run(&mut shell::cargo(["build", "--release", "--quiet", "--workspace", "--bin", "omlx-server"]))?;
+    shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--bin", "omlx-server"]))?;
     let port = server::free_port(FIRST_PORT)?;
-    let mut server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
+    let server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
     let id = server.wait()?;
     streams(port, &id)?;
     beside(port, &id)?;
-    crowd(&plan, &mut server, port, &id)?;
+    crowd(&plan, &server, port, &id)?;
     server.stop()
 }
 
 /// All clients until the time is up, then the checks.
-fn crowd(plan: &Plan, server: &mut Server, port: u16, id: &str) -> Done {
+fn crowd(plan: &Plan, server: &Server, port: u16, id: &str) -> Done {
     let seen = Seen::default();
     let end = Instant::now() + Duration::from_secs_f64(60.0 * plan.minutes);
     let mut sizes: Vec<(Duration, u64)> = Vec::new();

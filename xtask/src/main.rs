@@ -17,55 +17,30 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use shell::Failed;
+use shell::{Done, Failed};
 
-const HELP: &str = "\
-The workspace's own chores.
+/// One command: its name, its own part of the help, and what it does.
+struct Chore {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&[String]) -> Done,
+}
 
-Usage: cargo xtask COMMAND [OPTIONS]
+const fn chore(name: &'static str, help: &'static str, run: fn(&[String]) -> Done) -> Chore {
+    Chore { name, help, run }
+}
 
-Start here
-  demo              Fetch a small model, build the server, start it and print a ready request.
-      --once            send one chat, print the answer, stop (what the tests use)
-      --port N          first port to try, 8000 unless given
-  test              Run every test there is, in one go: format, lints, units, properties, golden,
-                    documentation, and the official Python client against the real server.
-      --quick           without models and without the Python client
+/// All commands under their headings, in the order of the help.
+const CHORES: [(&str, &[Chore]); 6] = [
+    ("Start here", &[chore("demo", demo::HELP, demo::run), chore("test", test::HELP, test::run)]),
+    ("Models", &[chore("models", models::HELP, models::run)]),
+    ("Scheduler and server", &[chore("sim", sim::HELP, sim::run), chore("load", load::HELP, load::run)]),
+    ("Speed", &[chore("bench", bench::HELP, bench::run)]),
+    ("References", &[chore("golden", golden::HELP, golden::run)]),
+    ("House", &[chore("tidy", tidy::HELP, tidy::run), chore("dist", dist::HELP, dist::run)]),
+];
 
-Models
-  models [NAME...]  Fetch real models for tests and trials; all of the table unless named.
-      --list            print the table and what is here
-      --dir DIR         where to put them
-      --gguf-only       do not make a Hugging Face folder of each
-
-Scheduler
-  sim               Run the scheduler's simulation: clients, failures and tiny pools, every invariant after each step.
-      --steps N         at least so many steps, 2000000 unless given
-      --seed S          the first seed, 0 unless given; a failure names its seed
-
-Speed
-  bench [FILE...]   Tokens per second through the whole engine; every GGUF file in the models folder unless named.
-      --llama-cpp DIR   take turns with llama-bench and llama-batched-bench of that folder
-      --rounds N        turns, 3 unless given; medians are printed
-      --threads N       threads of both sides, one per core unless given
-      --json FILE       write every figure
-
-References
-  golden [NAME...]  Make the tests' references anew with transformers, in a Python environment of its own (some hundred
-                    MB, once), and write those that differ; tiny and real models, all unless named.
-      --check           only say what differs, and fail if anything does
-      --python PATH     use this interpreter, which has what fixtures/requirements.txt names, and make no environment
-
-  load              Many clients at once on a real server: short and long prompts, streams, clients that leave.
-                    Every answer has to be well formed, nothing may hang, memory may not grow.
-      --clients N       64 unless given
-      --minutes N       10 unless given
-      --seed N          draws the same prompts again
-
-House
-  tidy              Check the rules of the house: layers, captions, sizes, names.
-  dist              Build the release binary and try to publish every public crate, without doing so.
-
+const ENVIRONMENT: &str = "\
 Environment
   OMLX_MODELS       where models are kept; else $XDG_CACHE_HOME/omlx/models or ~/.cache/omlx/models
   HF_ENDPOINT       the hub's address, if not the public one
@@ -76,22 +51,7 @@ Environment
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (command, rest) = args.split_first().map(|(c, r)| (c.as_str(), r)).unwrap_or(("--help", &[]));
-    let wants_help = rest.iter().any(|a| a == "--help" || a == "-h");
-    let done = match command {
-        _ if wants_help => help(),
-        "bench" => bench::run(rest),
-        "demo" => demo::run(rest),
-        "test" => test::run(rest),
-        "golden" => golden::run(rest),
-        "load" => load::run(rest),
-        "models" => models::run(rest),
-        "sim" => sim::run(rest),
-        "tidy" => tidy::run(rest),
-        "dist" => dist::run(rest),
-        "help" | "--help" | "-h" => help(),
-        other => Err(Failed::usage(format!("there is no command `{other}`"))),
-    };
-    match done {
+    match answer(command, rest) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             eprintln!("\nxtask {command}: {failed}");
@@ -100,7 +60,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn help() -> Result<(), Failed> {
-    print!("{HELP}");
-    Ok(())
+fn answer(command: &str, rest: &[String]) -> Done {
+    if ["help", "--help", "-h"].contains(&command) {
+        let text = match rest.first() {
+            Some(name) if !name.starts_with('-') => help_of(find(name)?),
+            _ => help(),
+        };
+        print!("{text}");
+        return Ok(());
+    }
+    let chore = find(command)?;
+    if rest.iter().any(|a| a == "--help" || a == "-h") {
+        print!("{}", help_of(chore));
+        return Ok(());
+    }
+    (chore.run)(rest)
 }
+
+fn find(name: &str) -> Done<&'static Chore> {
+    let mut all = CHORES.iter().flat_map(|(_, chores)| chores.iter());
+    all.find(|chore| chore.name == name).ok_or_else(|| Failed::usage(format!("there is no command `{name}`")))
+}
+
+/// Everything.
+fn help() -> String {
+    let mut text = "The workspace's own chores.\n\nUsage: cargo xtask COMMAND [OPTIONS]\n".to_owned();
+    for (heading, chores) in CHORES {
+        text += &format!("\n{heading}\n");
+        chores.iter().for_each(|chore| text += chore.help);
+    }
+    text + "\n`cargo xtask COMMAND --help` shows one of them.\n\n" + ENVIRONMENT
+}
+
+/// One command.
+fn help_of(chore: &Chore) -> String {
+    // what is left of the first gap of two spaces: the name, and the arguments it takes
+    let usage = chore.help.trim_start().split("  ").next().unwrap_or(chore.name);
+    let options = if chore.help.contains("\n      --") { " [OPTIONS]" } else { "" };
+    format!("Usage: cargo xtask {usage}{options}\n\n{}\n{ENVIRONMENT}", chore.help)
+}
+
+#[cfg(test)]
+mod tests;

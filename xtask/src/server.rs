@@ -1,10 +1,14 @@
-//! A server of our own on loopback: started, waited for, asked, ended.
+//! A server of our own on loopback: started, waited for, asked, ended. It does not outlive us.
 
 pub(crate) mod http;
+#[cfg(unix)]
+mod signals;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +18,8 @@ use crate::shell::{self, Done, Failed};
 const PORTS_TRIED: u16 = 50;
 /// How long the server may take to answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// How often we look whether it has answered or ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The first port from `first` on that nobody uses.
 pub(crate) fn free_port(first: u16) -> Done<u16> {
@@ -33,58 +39,102 @@ fn binary() -> Done<PathBuf> {
 
 /// A running server; dropping it ends the process.
 pub(crate) struct Server {
-    child: Child,
+    process: Arc<Process>,
+    pid: u32,
     port: u16,
+}
+
+/// The server's process, as the one who waits for it and the one who listens to signals share it.
+struct Process {
+    child: Mutex<Child>,
+    /// It serves somebody else now: a signal lets it finish what it has begun.
+    serving: AtomicBool,
+}
+
+impl Process {
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it at once. Fails only where it has ended.
+    fn kill(&self) -> std::io::Result<ExitStatus> {
+        let mut child = self.child();
+        child.kill().and_then(|()| child.wait())
+    }
 }
 
 impl Server {
     pub(crate) fn start(model: &Path, port: u16, flags: &[&str]) -> Done<Self> {
         let mut command = Command::new(binary()?);
         command.arg("--model").arg(model).args(["--host", "127.0.0.1", "--port", &port.to_string()]).args(flags);
+        // what it prints for those who start it by hand is not for ours; its log and its errors come through
+        command.stdout(Stdio::null());
+        Self::spawn(command, port)
+    }
+
+    fn spawn(mut command: Command, port: u16) -> Done<Self> {
+        #[cfg(unix)]
+        let signals = signals::listen(&mut command)?;
         let child =
             command.spawn().map_err(|e| Failed::new(format!("`{}` cannot be started: {e}", shell::typed(&command))))?;
-        Ok(Self { child, port })
+        let pid = child.id();
+        let process = Arc::new(Process { child: Mutex::new(child), serving: AtomicBool::new(false) });
+        #[cfg(unix)]
+        signals::pass_on(signals, &process);
+        Ok(Self { process, pid, port })
     }
 
     /// Waits until the server names its model.
-    pub(crate) fn wait(&mut self) -> Done<String> {
+    pub(crate) fn wait(&self) -> Done<String> {
         let start = Instant::now();
         while start.elapsed() < START_LIMIT {
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Some(status) = self.ended()? {
                 return Err(Failed::new(format!("omlx-server ended at once ({status}); its own words are above")));
             }
             if let Ok(id) = http::first_model(self.port) {
                 return Ok(id);
             }
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(LOOK);
         }
         Err(Failed::new(format!("omlx-server did not answer within {} s", START_LIMIT.as_secs())))
     }
 
     /// The process.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
-    /// Waits for the end of the server. Ctrl-C reaches it as it reaches us, and it ends by itself.
-    pub(crate) fn until_it_ends(&mut self) -> Done {
-        let status = self.child.wait().map_err(|e| Failed::new(format!("omlx-server: {e}")))?;
+    fn ended(&self) -> Done<Option<ExitStatus>> {
+        self.process.child().try_wait().map_err(|e| Failed::new(format!("omlx-server: {e}")))
+    }
+
+    /// Waits for the end of the server. From now on a signal to us asks it to finish, and a second one ends it and us.
+    pub(crate) fn until_it_ends(&self) -> Done {
+        self.process.serving.store(true, Ordering::SeqCst);
+        let status = loop {
+            match self.ended()? {
+                Some(status) => break status,
+                None => thread::sleep(LOOK),
+            }
+        };
         if status.success() { Ok(()) } else { Err(Failed::new(format!("omlx-server ended ({status})"))) }
     }
 
-    pub(crate) fn stop(&mut self) -> Done {
-        if let Ok(Some(status)) = self.child.try_wait() {
+    pub(crate) fn stop(&self) -> Done {
+        if let Some(status) = self.ended()? {
             return Err(Failed::new(format!("omlx-server ended by itself ({status})")));
         }
-        let stopped = self.child.kill().and_then(|()| self.child.wait());
+        let stopped = self.process.kill();
         stopped.map(drop).map_err(|e| Failed::new(format!("omlx-server could not be stopped: {e}")))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // both fail only where the process has ended
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // fails only where the process has ended
+        let _ = self.process.kill();
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests;

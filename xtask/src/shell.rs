@@ -44,7 +44,20 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
+    as_typed(&mut command);
     command
+}
+
+/// Takes away what `cargo run` tells us about ourselves. Build scripts of dependencies watch these variables, so with them a
+/// build from here and one typed by hand would each undo the other's.
+fn as_typed(command: &mut Command) {
+    let ours = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
+        command.env_remove(name);
+    }
 }
 
 /// A command as a user would type it.
@@ -128,3 +141,6 @@ impl<'a> Flags<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

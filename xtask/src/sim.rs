@@ -5,6 +5,12 @@ use crate::shell::{self, Done, Failed, Flags};
 /// Steps unless told otherwise: about a minute on two cores.
 const STEPS: u64 = 2_000_000;
 
+/// Its part of the help.
+pub(crate) const HELP: &str = "  sim               Run the scheduler's simulation: clients, failures and tiny pools, every invariant after each step.
+      --steps N         at least so many steps, 2000000 unless given
+      --seed S          the first seed, 0 unless given; a failure names its seed
+";
+
 /// `cargo xtask sim`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);

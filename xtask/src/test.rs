@@ -15,6 +15,13 @@ struct Step {
     command: Command,
 }
 
+/// Its part of the help.
+pub(crate) const HELP: &str =
+    "  test              Run every test there is, in one go: format, lints, units, properties, golden,
+                    documentation, and the official Python client against the real server.
+      --quick           without models and without the Python client
+";
+
 /// `cargo xtask test`.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);

@@ -29,6 +29,10 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Its part of the help.
+pub(crate) const HELP: &str = "  tidy              Check the rules of the house: layers, captions, sizes, names.
+";
+
 /// `cargo xtask tidy`.
 pub(crate) fn run(args: &[String]) -> Done {
     Flags::new(args).end()?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
+use omlx_http::Parameter;
 
 use crate::config::{Guarding, Memory};
 
@@ -53,14 +54,16 @@ pub(crate) struct Cli {
     pub(crate) network: Network,
     #[command(flatten)]
     pub(crate) work: Work,
+    #[command(flatten)]
+    pub(crate) sampling: Sampling,
 
     /// How much is logged, to the standard error; prompts, answers and keys never are.
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info, help_heading = "Log and checks")]
     pub(crate) log_level: LogLevel,
 
     /// How operations compute: reference uses the slow and plain version of each, a second opinion where an answer
     /// looks wrong.
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = KernelKind::Fast)]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = KernelKind::Fast, help_heading = "Log and checks")]
     pub(crate) kernels: KernelKind,
 }
 
@@ -156,6 +159,51 @@ pub(crate) struct Work {
     /// Threads that compute [default: one per physical core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: Option<u32>,
+}
+
+/// How tokens are drawn where a request does not say; the same ranges as a request's.
+#[derive(Args, Clone, Debug)]
+#[command(
+    next_help_heading = "Sampling (a request's own values win; without either, the model's generation_config.json)"
+)]
+pub(crate) struct Sampling {
+    /// How freely tokens are drawn, 0 to 2: 0 always takes the likeliest.
+    #[arg(long, visible_alias = "temp", value_name = "T", allow_negative_numbers = true,
+        value_parser = |text: &str| Parameter::Temperature.parse(text))]
+    pub(crate) temperature: Option<f32>,
+
+    /// Draw from this many likeliest tokens; 0 from all.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) top_k: Option<u32>,
+
+    /// Draw from the likeliest tokens that have this share of the probability together, above 0 to 1.
+    #[arg(long, value_name = "P", allow_negative_numbers = true,
+        value_parser = |text: &str| Parameter::TopP.parse(text))]
+    pub(crate) top_p: Option<f32>,
+
+    /// Leave out tokens less likely than this share of the likeliest one, 0 to 1.
+    #[arg(long, value_name = "P", allow_negative_numbers = true,
+        value_parser = |text: &str| Parameter::MinP.parse(text))]
+    pub(crate) min_p: Option<f32>,
+
+    /// Make tokens that were seen already less likely, above 0 to 10; 1 is off.
+    #[arg(long, visible_alias = "repeat-penalty", value_name = "R", allow_negative_numbers = true,
+        value_parser = |text: &str| Parameter::RepetitionPenalty.parse(text))]
+    pub(crate) repetition_penalty: Option<f32>,
+}
+
+impl Sampling {
+    /// As the API side takes it.
+    pub(crate) fn settings(&self) -> omlx_http::Settings {
+        omlx_http::Settings {
+            temperature: self.temperature,
+            top_k: self.top_k.map(|k| k as usize),
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            ..omlx_http::Settings::default()
+        }
+    }
 }
 
 /// Precision of keys and values in the cache.

@@ -68,6 +68,8 @@ pub(crate) struct Settings {
     /// How long a step may take while somebody waits for the next token.
     pub(crate) step_time: Option<Duration>,
     pub(crate) threads: usize,
+    /// What the owner set; a request's own values win.
+    pub(crate) sampling: omlx_http::Settings,
 }
 
 /// The longest sequence.
@@ -82,7 +84,7 @@ pub(crate) enum Context {
 impl Resolved {
     /// Answers every question that the command line left open.
     pub(crate) fn new(cli: Cli) -> Result<Self> {
-        let Cli { models, network, work, log_level, kernels } = cli;
+        let Cli { models, network, work, sampling, log_level, kernels } = cli;
         if models.name.is_some() && models.model.len() != 1 {
             bail!(
                 "--name renames one model, but --model was given {} times; name the folders as they should be called",
@@ -123,6 +125,7 @@ impl Resolved {
                 step_tokens: work.step_tokens as usize,
                 step_time: (work.step_ms > 0).then(|| Duration::from_millis(work.step_ms.into())),
                 threads: omlx_ops::threads(),
+                sampling: sampling.settings(),
             },
             guard: work.memory_guard.resolve(),
             device,
@@ -164,6 +167,11 @@ impl fmt::Display for Resolved {
         };
         writeln!(f, "  device          {device}, {} threads{kernels}", s.threads)?;
         writeln!(f, "  memory guard    {}", self.guard)?;
+        if s.sampling == omlx_http::Settings::default() {
+            writeln!(f, "  sampling        the request's values, else the model's")?;
+        } else {
+            writeln!(f, "  sampling        the request's values, else {}, else the model's", s.sampling)?;
+        }
         write!(f, "  steps           {} tokens", s.step_tokens)?;
         match s.step_time {
             Some(time) => write!(f, ", prompts in chunks of about {} ms", time.as_millis()),

@@ -121,7 +121,7 @@ impl Answer {
             }
             Event::Failed(fault) => {
                 self.ticket = None;
-                self.watch.end(Ended::Failed(Error::from(fault.clone()).code().unwrap_or("engine_failed")));
+                self.watch.end(Ended::Failed(Error::from(fault.clone()).code()));
                 self.ready.push_back(Err(fault));
             }
         }

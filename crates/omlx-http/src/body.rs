@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::router::App;
+use crate::words;
 
 /// A JSON object and the bytes it came in.
 pub(crate) struct Body(Value, usize);
@@ -44,8 +45,7 @@ impl Body {
 
     /// The fields that `T` knows; others are left alone. An error names the field.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_path_to_error::deserialize(&self.0)
-            .map_err(|error| Error::Field { param: error.path().to_string(), source: error.into_inner() })
+        serde_path_to_error::deserialize(&self.0).map_err(|fault| words::of(&self.0, fault))
     }
 }
 

@@ -4,19 +4,24 @@
 //! without reading the text: a context overflow (`context_length_exceeded`) must never look like a lack of memory, or
 //! agents delete their history.
 
+use std::borrow::Cow;
+
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use omlx_api::{Busy, Fault, Refusal};
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::catalog::OpenError;
+use crate::router::{all_routes, methods_of};
 
 /// Seconds after which a client that found the queue full may try again.
 const RETRY_SECONDS: u64 = 1;
 /// The same where memory is short: what has to end first takes longer than a place in a queue.
 const MEMORY_RETRY_SECONDS: u64 = 5;
+/// Of a longer path, so much is repeated.
+const MOST_PATH_CHARS: usize = 100;
 
 #[derive(Debug, Error)]
 pub(crate) enum Error {
@@ -26,10 +31,10 @@ pub(crate) enum Error {
         "this server does not answer to the Host name of this request; use the name it was started with, or set a key"
     )]
     Host,
-    #[error("no such route; see GET /v1/models, POST /v1/chat/completions and POST /v1/completions")]
-    Route,
-    #[error("this route does not take this method")]
-    Method,
+    #[error("there is no route {method} {}; there are {}", shortened(path), all_routes())]
+    Route { method: Method, path: String },
+    #[error("{} does not take {method}; send {}", shortened(path), methods_of(path))]
+    Method { method: Method, path: String },
     #[error("the body has to be JSON; send `Content-Type: application/json`")]
     ContentType,
     #[error("the body is larger than {limit} bytes")]
@@ -43,7 +48,7 @@ pub(crate) enum Error {
     #[error("`{param}`: {source}")]
     Field { param: String, source: serde_json::Error },
     #[error("`{0}` is missing")]
-    Missing(&'static str),
+    Missing(Cow<'static, str>),
     #[error("`{param}` has to be {expected}, found {found}")]
     Range { param: String, expected: String, found: String },
     #[error("`{param}` is not supported yet: {way_out}")]
@@ -82,7 +87,7 @@ struct Shape {
     #[serde(rename = "type")]
     kind: &'static str,
     param: Option<String>,
-    code: Option<&'static str>,
+    code: &'static str,
 }
 
 impl Error {
@@ -90,8 +95,8 @@ impl Error {
         match self {
             Error::Key => StatusCode::UNAUTHORIZED,
             Error::Host => StatusCode::FORBIDDEN,
-            Error::Route | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
-            Error::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Error::Route { .. } | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Error::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Error::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Error::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::BodyLost
@@ -119,35 +124,42 @@ impl Error {
     }
 
     /// What a program reads.
-    pub(crate) fn code(&self) -> Option<&'static str> {
+    pub(crate) fn code(&self) -> &'static str {
         match self {
-            Error::Key => Some("invalid_api_key"),
-            Error::Host => Some("host_not_allowed"),
-            Error::UnknownModel { .. } => Some("model_not_found"),
-            Error::Open { source, .. } => Some(match source {
+            Error::Key => "invalid_api_key",
+            Error::Host => "host_not_allowed",
+            Error::Route { .. } => "unknown_url",
+            Error::Method { .. } => "method_not_allowed",
+            Error::ContentType => "unsupported_media_type",
+            Error::BodyTooLarge { .. } => "body_too_large",
+            Error::BodyLost => "body_incomplete",
+            Error::NotJson(_) | Error::NotAnObject => "invalid_json",
+            Error::UnknownModel { .. } => "model_not_found",
+            Error::Open { source, .. } => match source {
                 OpenError::Unknown => "model_not_found",
                 OpenError::Ambiguous { .. } => "model_ambiguous",
                 OpenError::Unusable { .. } => "model_unusable",
                 OpenError::NoRoom { .. } => "no_memory",
-            }),
-            Error::TooLong { .. } | Error::FarTooLong { .. } => Some("context_length_exceeded"),
-            Error::Unsupported { .. } => Some("unsupported_parameter"),
-            Error::Field { .. } | Error::Range { .. } => Some("invalid_value"),
-            Error::Missing(_) => Some("missing_required_parameter"),
-            Error::Busy(Busy::Full) => Some("server_busy"),
-            Error::Busy(Busy::Stopped) | Error::Fault(Fault::Stopped) => Some("engine_stopped"),
+            },
+            Error::Text { source, .. } => text_code(source),
+            Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",
+            Error::Unsupported { .. } => "unsupported_parameter",
+            Error::Field { .. } | Error::Range { .. } => "invalid_value",
+            Error::Missing(_) => "missing_required_parameter",
+            Error::Busy(Busy::Full) => "server_busy",
+            Error::Busy(_) | Error::Fault(Fault::Stopped) => "engine_stopped",
             Error::Fault(Fault::Refused(refusal)) => refused(refusal).1,
-            Error::Fault(Fault::Step { .. }) => Some("step_failed"),
-            Error::Fault(_) => Some("engine_failed"),
-            _ => None,
+            Error::Fault(Fault::Step { .. }) => "step_failed",
+            Error::Fault(_) => "engine_failed",
+            Error::Preparation => "preparation_failed",
         }
     }
 
     fn param(&self) -> Option<String> {
         match self {
             Error::Field { param, .. } | Error::Range { param, .. } => Some(param.clone()),
-            Error::Missing(param)
-            | Error::Unsupported { param, .. }
+            Error::Missing(param) => Some(param.to_string()),
+            Error::Unsupported { param, .. }
             | Error::Text { param, .. }
             | Error::TooLong { param, .. }
             | Error::FarTooLong { param, .. } => Some((*param).to_owned()),
@@ -178,16 +190,35 @@ fn listed(models: &[String]) -> String {
     }
 }
 
+fn shortened(path: &str) -> String {
+    match path.char_indices().nth(MOST_PATH_CHARS) {
+        Some((end, _)) => format!("{}...", &path[..end]),
+        None => path.to_owned(),
+    }
+}
+
+/// The code of a prompt that did not become token ids.
+fn text_code(source: &omlx_text::Error) -> &'static str {
+    use omlx_text::Error::{NoTemplate, Part, Refused, TemplateBudget, TemplateFailed};
+    match source {
+        NoTemplate => "no_chat_template",
+        Refused { .. } | TemplateFailed { .. } | TemplateBudget { .. } => "chat_template_failed",
+        Part { .. } => "unsupported_content",
+        request if request.is_request() => "invalid_value",
+        _ => "preparation_failed",
+    }
+}
+
 /// Status and code of an engine's refusal.
-fn refused(refusal: &Refusal) -> (StatusCode, Option<&'static str>) {
+fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
     match refusal {
-        Refusal::TooLong { .. } => (StatusCode::BAD_REQUEST, Some("context_length_exceeded")),
+        Refusal::TooLong { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
         // Memory, not the request: another code, so that no client shortens its history because of it.
-        Refusal::NeverFits { .. } => (StatusCode::INSUFFICIENT_STORAGE, Some("no_memory")),
-        Refusal::Memory { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("no_memory")),
-        Refusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some("server_busy")),
-        Refusal::Empty | Refusal::UnknownToken { .. } => (StatusCode::BAD_REQUEST, Some("invalid_value")),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, Some("engine_failed")),
+        Refusal::NeverFits { .. } => (StatusCode::INSUFFICIENT_STORAGE, "no_memory"),
+        Refusal::Memory { .. } => (StatusCode::SERVICE_UNAVAILABLE, "no_memory"),
+        Refusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "server_busy"),
+        Refusal::Empty | Refusal::UnknownToken { .. } => (StatusCode::BAD_REQUEST, "invalid_value"),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "engine_failed"),
     }
 }
 

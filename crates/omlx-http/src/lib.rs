@@ -20,8 +20,9 @@ mod router;
 mod sampling;
 mod sse;
 mod trace;
+mod words;
 
 pub use catalog::{Card, Catalog, OpenError, Served};
 pub use config::Config;
 pub use router::router;
-pub use sampling::Settings;
+pub use sampling::{OutOfRange, Parameter, Settings};

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
@@ -17,6 +18,36 @@ use crate::health::{health, status};
 use crate::metrics::{Metrics, metrics};
 use crate::openai::{PREPARING_KIB, chat, completions, models};
 use crate::trace::trace;
+
+/// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.
+const ROUTES: [(&str, &str); 7] = [
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{id}"),
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/api/status"),
+];
+
+/// All routes with their methods.
+pub(crate) fn all_routes() -> String {
+    ROUTES.map(|(method, path)| format!("{method} {path}")).join(", ")
+}
+
+/// The method that a path takes.
+pub(crate) fn methods_of(path: &str) -> &'static str {
+    let is = |route: &str| route == path || route.strip_suffix("{id}").is_some_and(|stem| path.starts_with(stem));
+    ROUTES.iter().find(|(_, route)| is(route)).map_or("another one", |(method, _)| method)
+}
+
+async fn no_route(method: Method, uri: Uri) -> Error {
+    Error::Route { method, path: uri.path().to_owned() }
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Error {
+    Error::Method { method, path: uri.path().to_owned() }
+}
 
 /// What every route sees.
 #[derive(Clone)]
@@ -44,15 +75,15 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))
         .route("/api/status", get(status))
-        .method_not_allowed_fallback(async || Error::Method)
-        .fallback(async || Error::Route)
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(no_route)
         .layer(limit)
         .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app.clone());
     Router::new()
         .route("/health", get(health))
         .route("/metrics", get(metrics))
-        .method_not_allowed_fallback(async || Error::Method)
+        .method_not_allowed_fallback(wrong_method)
         .fallback_service(guarded)
         .layer(from_fn(trace))
         .with_state(app)

@@ -3,8 +3,14 @@
 //! An explicit 0 counts as given, `null` does not. The built-in temperature is 1, as in OpenAI's API; a model author's
 //! `do_sample: false` means temperature 0 and stands where their temperature would.
 
+use std::fmt;
+
 use omlx_api::Sampling;
 use omlx_text::SamplingDefaults;
+
+mod parameter;
+
+pub use parameter::{OutOfRange, Parameter};
 
 /// Sampling values that somebody gave; `None` leaves the choice to the next in line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,6 +31,28 @@ pub struct Settings {
     pub frequency_penalty: Option<f32>,
     /// Most new tokens.
     pub max_tokens: Option<usize>,
+}
+
+impl fmt::Display for Settings {
+    /// The values given, by the names that requests use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let float = |value: Option<f32>| value.map(|v| v.to_string());
+        let count = |value: Option<usize>| value.map(|v| v.to_string());
+        let all = [
+            ("temperature", float(self.temperature)),
+            ("top_k", count(self.top_k)),
+            ("top_p", float(self.top_p)),
+            ("min_p", float(self.min_p)),
+            ("repetition_penalty", float(self.repetition_penalty)),
+            ("presence_penalty", float(self.presence_penalty)),
+            ("frequency_penalty", float(self.frequency_penalty)),
+            ("max_tokens", count(self.max_tokens)),
+        ];
+        let given: Vec<String> =
+            all.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}"))).collect();
+        f.write_str(if given.is_empty() { "nothing set" } else { "" })?;
+        f.write_str(&given.join(", "))
+    }
 }
 
 /// The values in force, and the most new tokens if anybody said. Bias and seed are the request's own and stay unset.

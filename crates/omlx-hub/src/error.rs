@@ -23,6 +23,18 @@ pub enum Error {
         /// The way out, beginning with a separator.
         hint: &'static str,
     },
+    /// A path to nothing.
+    #[error("there is no file or folder {}{}; give a .gguf file, or a folder that holds config.json", path.display(), unexpanded(path))]
+    NoSuchPath {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// A path to a file that is no model by itself.
+    #[error("{}: a file, but no .gguf file; give the .gguf file, or the folder that holds config.json", path.display())]
+    NoModelFile {
+        /// What was given.
+        path: PathBuf,
+    },
     /// A bare last name that several models share.
     #[error("`{name}` may be any of {}; use a full name", candidates.join(", "))]
     Ambiguous {
@@ -181,6 +193,15 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+}
+
+/// A home folder that the shell has left as it was.
+fn unexpanded(path: &Path) -> &'static str {
+    if path.starts_with("~") {
+        " (the shell puts your home folder for `~` at the beginning of a word only)"
+    } else {
+        ""
+    }
 }
 
 impl Error {

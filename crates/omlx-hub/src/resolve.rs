@@ -81,6 +81,12 @@ pub fn resolve(name: &str, config: &Config, progress: &mut dyn FnMut(&Progress) 
         return servable(found);
     }
     let repo: Option<Repo> = name.parse().ok();
+    if Path::new(name).is_file() {
+        return Err(Error::NoModelFile { path: name.into() });
+    }
+    if is_path(name, repo.as_ref()) {
+        return Err(Error::NoSuchPath { path: name.into() });
+    }
     if let (Some(repo), Some(cache)) = (&repo, &config.hub_cache) {
         if let Some(found) = in_cache(repo, cache)?
             && (found.state.is_ok() || config.hub.is_none())
@@ -102,6 +108,9 @@ fn not_found(name: &str, config: &Config, is_repo: bool) -> Error {
         looked.push("the current folder".to_owned());
     }
     let hint = match (is_repo, &config.hub) {
+        (true, None) if name.ends_with(".gguf") => {
+            "; there is no such file, and the hub was not asked, as it is switched off"
+        }
         (true, None) => "; the hub was not asked, as it is switched off",
         (true, Some(_)) => "; the hub was not asked, as there is no cache folder to download to",
         (false, _) => "; give a path, a name from the list of models, or owner/name on the hub",
@@ -114,6 +123,14 @@ fn servable(found: Found) -> Result<Found> {
         Ok(_) => Ok(found),
         Err(fault) => Err(Error::Incomplete { found: Box::new(found), fault }),
     }
+}
+
+/// Whether a name can only have been meant as a path: nothing on a hub is called so.
+fn is_path(name: &str, repo: Option<&Repo>) -> bool {
+    let begins = ["/", "./", "../", "~", ".\\", "..\\"].iter().any(|begin| name.starts_with(begin));
+    // `owner/name/file.gguf` is both, and then it is the hub's to say that it is not there
+    let several = name.matches('/').count() > 1 || name.ends_with(".gguf");
+    begins || name == "." || name == ".." || (several && repo.is_none_or(|repo| repo.file.is_none()))
 }
 
 /// A path to a folder or a `.gguf` file.

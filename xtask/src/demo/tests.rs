@@ -21,6 +21,7 @@ fn the_invitation_is_valid() {
     let request: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(request["model"], "m");
     assert_eq!(text.matches("127.0.0.1:8001/v1").count(), 3);
+    assert_eq!(text.matches("curl").count(), 1);
 }
 
 #[test]

@@ -37,6 +37,11 @@ impl Model {
     pub(super) fn gguf(&self, dir: &Path) -> PathBuf {
         dir.join("gguf").join(self.file)
     }
+
+    /// What the server calls that file.
+    pub(super) fn served(&self) -> &'static str {
+        self.file.strip_suffix(".gguf").unwrap_or(self.file)
+    }
 }
 
 /// All models, smallest first.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::table::TABLE;
-use super::{accept, choose};
+use super::{accept, choose, table_text};
 
 #[test]
 fn parts_are_named_in_order() {
@@ -35,4 +35,22 @@ fn a_wrong_file_is_not_accepted() {
     fs::write(&file, "other bytes").unwrap();
     assert!(accept(&TABLE[0], &file, dir.path()).is_err());
     assert!(!file.exists() && !TABLE[0].gguf(dir.path()).exists());
+}
+
+#[test]
+fn the_list_names_a_model_as_we_and_as_the_server_call_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = TABLE[0].gguf(dir.path());
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "x").unwrap();
+    let text = table_text(dir.path());
+    let row = |name: &str| text.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap().to_owned();
+    let smol = row("smollm2-135m-instruct");
+    assert!(smol.contains(" SmolLM2-135M-Instruct.Q4_1 ") && smol.contains(" here "), "{smol}");
+    let gemma = row("gemma-3-270m");
+    assert!(gemma.contains(" gemma-3-270m-q4_k_m ") && !gemma.contains(" here "), "{gemma}");
+    // what the second column says is what the hub crate, and so the server, finds under it
+    let config = omlx_hub::Config { model_dirs: vec![dir.path().to_owned()], ..Default::default() };
+    let found = omlx_hub::discover(&config.model_dirs).models;
+    assert_eq!(found[0].id, format!("gguf/{}", TABLE[0].served()));
 }

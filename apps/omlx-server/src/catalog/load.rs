@@ -104,13 +104,7 @@ impl Loader {
             readable(card.weight_bytes),
             card.dtype,
         );
-        Ok(Served {
-            id: id.to_owned(),
-            engine,
-            text: Arc::new(text),
-            context,
-            settings: omlx_http::Settings::default(),
-        })
+        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), context, settings: self.settings.sampling })
     }
 
     /// Text and weights, read at the same time: large vocabularies take as long as small models.

@@ -22,6 +22,7 @@ fn settings() -> Settings {
         step_tokens: 64,
         step_time: None,
         threads: 1,
+        sampling: omlx_http::Settings::default(),
     }
 }
 

@@ -51,6 +51,13 @@ fn what_is_refused() {
     refused("--model m --kernels none", "possible values");
     refused("--model m --memory-guard bold", "safe, balanced, aggressive, off");
     refused("--model m --step-ms 60001", "0..=60000");
+    refused("--model m --temperature 2.5", "'--temperature <T>': has to be between 0 and 2");
+    refused("--model m --temp -1", "has to be between 0 and 2");
+    refused("--model m --temperature hot", "has to be between 0 and 2");
+    refused("--model m --top-k -1", "'--top-k <N>'");
+    refused("--model m --top-p 0", "has to be above 0 and at most 1");
+    refused("--model m --min-p 1.5", "has to be between 0 and 1");
+    refused("--model m --repeat-penalty 0", "has to be above 0 and at most 10");
 }
 
 #[test]
@@ -78,4 +85,47 @@ fn the_guard_is_on_and_shown_and_steps_keep_time() {
     let r = resolve("--model m --memory-guard off --step-ms 0").unwrap();
     assert_eq!((r.guard.limits, r.settings.step_time), (None, None));
     assert!(r.to_string().contains("memory guard    off"), "{r}");
+}
+
+#[test]
+fn an_owners_sampling_is_kept_and_shown() {
+    let r = resolve("--model m").unwrap();
+    assert_eq!(r.settings.sampling, omlx_http::Settings::default());
+    assert!(r.to_string().contains("sampling        the request's values, else the model's"), "{r}");
+    let flags = "--temp 0 --top-k 40 --top-p 0.9 --min-p 0.05 --repetition-penalty 1.1";
+    let r = resolve(&format!("--model m {flags}")).unwrap();
+    let s = r.settings.sampling;
+    assert_eq!((s.temperature, s.top_k, s.top_p, s.min_p), (Some(0.0), Some(40), Some(0.9), Some(0.05)));
+    assert_eq!((s.repetition_penalty, s.presence_penalty, s.max_tokens), (Some(1.1), None, None));
+    let shown = "else temperature 0, top_k 40, top_p 0.9, min_p 0.05, repetition_penalty 1.1, else the model's";
+    assert!(r.to_string().contains(shown), "{r}");
+}
+
+/// README's table has every flag with its default, and no other.
+#[test]
+fn the_readme_has_every_flag() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let rows: Vec<String> = readme.lines().filter(|l| l.starts_with("| `--")).map(|l| l.replace("\\|", "/")).collect();
+    let cell = |row: &str, n: usize| row.split('|').nth(n).unwrap_or_default().to_owned();
+    let named = |row: &str| -> Vec<String> {
+        let cell = cell(row, 1);
+        let flags = cell.split("--").skip(1);
+        flags.map(|f| f.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect()).collect()
+    };
+    let command = Cli::command();
+    let mut flags = Vec::new();
+    for arg in command.get_arguments() {
+        let long = arg.get_long().unwrap();
+        let row = rows.iter().find(|row| named(row).iter().any(|name| name == long));
+        let row = row.unwrap_or_else(|| panic!("README has no --{long}"));
+        // a switch that is not given has a default too, `false`, which the table calls off
+        for default in arg.get_default_values().iter().filter(|d| *d != "false") {
+            let default = default.to_str().unwrap();
+            assert!(cell(row, 2).contains(default), "--{long} is {default} unless given: {row}");
+        }
+        flags.push(long.to_owned());
+    }
+    for name in rows.iter().flat_map(|row| named(row)) {
+        assert!(flags.contains(&name), "README has --{name}, the server has not");
+    }
 }

@@ -195,7 +195,7 @@ fn a_start_with_nothing_to_serve_says_why() {
     remove(&bad, "tokenizer.json");
     let run = |flag: &str, path: &Path| fails(&["--port", "0", "--offline", flag, path.to_str().unwrap()]);
     for (flag, path, says) in [
-        ("--model", dir.path().join("nowhere"), "nowhere"),
+        ("--model", dir.path().join("nowhere"), "there is no file or folder"),
         ("--model", bad, "tokenizer.json"),
         ("--model", empty.clone(), "config.json"),
         ("--model-dir", empty, "no model in"),

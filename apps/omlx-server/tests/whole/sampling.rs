@@ -1,4 +1,4 @@
-//! MOD-6: whose sampling value wins. Request over the model folder over what is built in.
+//! MOD-6: whose sampling value wins. Request over owner over the model folder over what is built in.
 
 use std::path::Path;
 
@@ -50,4 +50,22 @@ fn mod_6_request_over_model_over_built_in() {
         "presence_penalty": null, "frequency_penalty": null, "repetition_penalty": null, "logit_bias": null,
         "n": null, "stream": null, "stream_options": null, "user": null, "logprobs": null});
     assert_eq!(ask("calm", nothing).0, greedy, "null is not given");
+}
+
+#[test]
+fn mod_6_owner_between_request_and_model() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), "lively", &json!({"temperature": 1.0, "top_k": 5}));
+    model(dir.path(), "calm", &json!({"do_sample": false}));
+    let server = Server::of(dir.path(), &["--temperature", "0"]);
+    let greedy = ask(&server, "lively", &json!({"temperature": 0})).0;
+    assert_eq!(ask(&server, "lively", &json!({})).0, greedy, "the owner's temperature beats the author's");
+    let free = json!({"temperature": 1});
+    assert_ne!(ask(&server, "lively", &free).0, ask(&server, "lively", &free).0, "the request's beats the owner's");
+    drop(server);
+
+    let server = Server::of(dir.path(), &["--temp", "1", "--top-k", "1"]);
+    assert_eq!(ask(&server, "lively", &json!({})).0, greedy, "the owner's top_k beats the author's");
+    let free = json!({"top_k": 0});
+    assert_ne!(ask(&server, "calm", &free).0, ask(&server, "calm", &free).0, "the owner's temperature beats do_sample");
 }

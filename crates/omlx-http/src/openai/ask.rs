@@ -5,9 +5,9 @@ use std::fmt::Display;
 
 use omlx_api::Priority;
 
-use super::wire::{Common, OneOrMore, Seed};
+use super::wire::{Common, Object, OneOrMore, Seed};
 use crate::error::Error;
-use crate::sampling::Settings;
+use crate::sampling::{Parameter, Settings};
 
 /// Most answers to one prompt.
 const MOST_N: u64 = 16;
@@ -38,19 +38,19 @@ pub(super) struct Ask {
 
 impl Ask {
     pub(super) fn check(common: Common) -> Result<Self, Error> {
-        if common.response_format.is_some_and(|format| format.kind != "text") {
+        if common.response_format.is_some_and(|Object(format)| format.kind != "text") {
             return Err(Error::Unsupported {
                 param: "response_format",
                 way_out: "use {\"type\": \"text\"} or leave it out",
             });
         }
         let settings = Settings {
-            temperature: number("temperature", common.temperature, 0.0, 2.0)?,
-            top_p: above_zero("top_p", common.top_p, 1.0)?,
-            min_p: number("min_p", common.min_p, 0.0, 1.0)?,
-            repetition_penalty: above_zero("repetition_penalty", common.repetition_penalty, 10.0)?,
-            presence_penalty: number("presence_penalty", common.presence_penalty, -2.0, 2.0)?,
-            frequency_penalty: number("frequency_penalty", common.frequency_penalty, -2.0, 2.0)?,
+            temperature: number(Parameter::Temperature, common.temperature)?,
+            top_p: number(Parameter::TopP, common.top_p)?,
+            min_p: number(Parameter::MinP, common.min_p)?,
+            repetition_penalty: number(Parameter::RepetitionPenalty, common.repetition_penalty)?,
+            presence_penalty: number(Parameter::PresencePenalty, common.presence_penalty)?,
+            frequency_penalty: number(Parameter::FrequencyPenalty, common.frequency_penalty)?,
             top_k: common.top_k.map(top_k).transpose()?,
             // The newer name wins. More than this machine can count is as good as no limit.
             max_tokens: common
@@ -59,9 +59,9 @@ impl Ask {
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         };
         Ok(Ask {
-            model: common.model.filter(|model| !model.is_empty()).ok_or(Error::Missing("model"))?,
+            model: common.model.filter(|model| !model.is_empty()).ok_or(Error::Missing("model".into()))?,
             stream: common.stream.unwrap_or(false),
-            usage: common.stream_options.and_then(|options| options.include_usage).unwrap_or(false),
+            usage: common.stream_options.and_then(|Object(options)| options.include_usage).unwrap_or(false),
             n: count("n", common.n.unwrap_or(1), 1, MOST_N)?,
             stops: stops(common.stop)?,
             settings,
@@ -94,22 +94,9 @@ pub(super) fn count(param: &'static str, found: u64, least: u64, most: u64) -> R
     }
 }
 
-fn number(param: &'static str, found: Option<f64>, least: f64, most: f64) -> Result<Option<f32>, Error> {
-    match found {
-        Some(found) if !(least..=most).contains(&found) => {
-            Err(range(param, format!("between {least} and {most}"), found))
-        }
-        // f32: what the sampler computes in
-        found => Ok(found.map(|found| found as f32)),
-    }
-}
-
-fn above_zero(param: &'static str, found: Option<f64>, most: f64) -> Result<Option<f32>, Error> {
-    // The smallest f32 above 0, not of f64: it has to be above 0 also where the sampler computes.
-    match number(param, found, f64::from(f32::MIN_POSITIVE), most) {
-        Err(_) => Err(range(param, format!("above 0 and at most {most}"), found.unwrap_or_default())),
-        checked => checked,
-    }
+fn number(parameter: Parameter, found: Option<f64>) -> Result<Option<f32>, Error> {
+    let check = |found| parameter.check(found).map_err(|fault| range(parameter.name(), fault.expected, found));
+    found.map(check).transpose()
 }
 
 /// -1 and 0 both mean "all tokens".

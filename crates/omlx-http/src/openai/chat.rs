@@ -22,7 +22,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let request: ChatRequest = body.read()?;
     let logprobs = logprobs(&request)?;
     refuse_tools(&request)?;
-    let messages = request.messages.ok_or(Error::Missing("messages"))?;
+    let messages = request.messages.ok_or(Error::Missing("messages".into()))?;
     if messages.is_empty() {
         let (param, expected, found) = ("messages".to_owned(), "at least one message".to_owned(), "none".to_owned());
         return Err(Error::Range { param, expected, found });

@@ -23,7 +23,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let echo = request.echo.unwrap_or(false);
     let logprobs = request.logprobs.map(|most| count("logprobs", most, 0, MOST_LOGPROBS)).transpose()?;
     refuse(&request, &ask)?;
-    let prompt = request.prompt.ok_or(Error::Missing("prompt"))?;
+    let prompt = request.prompt.ok_or(Error::Missing("prompt".into()))?;
     check_count(&prompt, ask.n, app.config.answers)?;
 
     let served = open(&app, &ask.model).await?;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use omlx_api::{Generate, Sampling};
+use omlx_api::{Fault, Generate, Refusal, Sampling};
 
 use super::ask::Ask;
 use crate::answer::Answer;
@@ -71,6 +71,10 @@ pub(super) async fn start(
     let rooms = prompts.iter().map(|prompt| room(served.context, prompt, terms)).collect::<Result<Vec<_>, _>>()?;
     tracing::debug!(model = ask.model, prompts = prompts.len(), n = ask.n, most, ?sampling, "answering");
 
+    if most == 0 {
+        prompts.iter().try_for_each(|prompt| known(served, prompt))?;
+    }
+
     let mut answers = Vec::with_capacity(prompts.len() * ask.n);
     for (prompt, room) in prompts.iter().zip(rooms) {
         // A given seed draws the same for each prompt, alone or in a list; an open one never does.
@@ -92,7 +96,7 @@ pub(super) async fn start(
                 };
                 let ticket = served.engine.generate(generate).await.map_err(|busy| {
                     let error = Error::from(busy);
-                    watch.end(Ended::Failed(error.code().unwrap_or("engine_failed")));
+                    watch.end(Ended::Failed(error.code()));
                     error
                 })?;
                 Answer::new(ticket, &served.text, &ask.stops, prompt.tokens.len(), watch)
@@ -116,5 +120,14 @@ fn room(context: usize, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
     match context.checked_sub(tokens) {
         None | Some(0) => Err(Error::TooLong { param: terms.param, tokens, context }),
         Some(room) => Ok(room),
+    }
+}
+
+/// What an engine would refuse, where none is asked.
+fn known(served: &Served, prompt: &Prompt) -> Result<(), Error> {
+    let vocab = served.text.vocab();
+    match prompt.tokens.iter().find(|id| usize::try_from(**id).is_ok_and(|id| id >= vocab)) {
+        Some(&id) => Err(Error::Fault(Fault::Refused(Refusal::UnknownToken { id, vocab }))),
+        None => Ok(()),
     }
 }

@@ -5,9 +5,13 @@
 //! read once as `Common` and once as the route's own part.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// What both routes take.
@@ -15,7 +19,7 @@ use serde_json::{Map, Value};
 pub(super) struct Common {
     pub(super) model: Option<String>,
     pub(super) stream: Option<bool>,
-    pub(super) stream_options: Option<StreamOptions>,
+    pub(super) stream_options: Option<Object<StreamOptions>>,
     pub(super) max_tokens: Option<u64>,
     pub(super) max_completion_tokens: Option<u64>,
     pub(super) temperature: Option<f64>,
@@ -30,9 +34,31 @@ pub(super) struct Common {
     pub(super) stop: Option<OneOrMore>,
     pub(super) n: Option<u64>,
     pub(super) ignore_eos: Option<bool>,
-    pub(super) response_format: Option<ResponseFormat>,
+    pub(super) response_format: Option<Object<ResponseFormat>>,
     pub(super) service_tier: Option<String>,
     pub(super) priority: Option<i64>,
+}
+
+/// A JSON object and nothing else: by itself, serde would take a list of the fields' values too.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,7 +2,7 @@
 
 use omlx_text::SamplingDefaults;
 
-use super::{Settings, resolve};
+use super::{Parameter, Settings, resolve};
 
 fn given(temperature: Option<f32>) -> Settings {
     Settings { temperature, ..Settings::default() }
@@ -71,4 +71,35 @@ fn mod_6_every_other_value() {
     check(&nobody, &owner, &author, 2, 0.21, 0.22, 1.2, (0.23, 0.24), Some(20));
     check(&nobody, &nobody, &author, 3, 0.31, 0.32, 1.3, (0.0, 0.0), Some(30));
     check(&nobody, &nobody, &SamplingDefaults::default(), 0, 1.0, 0.0, 1.0, (0.0, 0.0), None);
+}
+
+#[test]
+fn ranges_are_the_same_for_owner_and_request() {
+    use Parameter::{FrequencyPenalty, MinP, PresencePenalty, RepetitionPenalty, Temperature, TopP};
+    for (parameter, good, bad, expected) in [
+        (Temperature, ["0", "2", " 0.7 "], ["-0.1", "2.1", "nan"], "has to be between 0 and 2"),
+        (TopP, ["1e-30", "1", "0.95"], ["0", "1.01", "1e-60"], "has to be above 0 and at most 1"),
+        (MinP, ["0", "1", "0.05"], ["-0.1", "1.1", "inf"], "has to be between 0 and 1"),
+        (RepetitionPenalty, ["0.1", "10", "1"], ["0", "10.1", ""], "has to be above 0 and at most 10"),
+        (PresencePenalty, ["-2", "2", "0"], ["-2.1", "2.1", "much"], "has to be between -2 and 2"),
+        (FrequencyPenalty, ["-2", "2", "0"], ["-2.1", "2.1", "0,5"], "has to be between -2 and 2"),
+    ] {
+        for text in good {
+            assert_eq!(parameter.parse(text), Ok(text.trim().parse::<f32>().expect("a number")), "{parameter:?}");
+        }
+        for text in bad {
+            assert_eq!(
+                parameter.parse(text).map_err(|e| e.to_string()),
+                Err(expected.to_owned()),
+                "{parameter:?} {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_an_owner_set_is_shown() {
+    let owner = Settings { temperature: Some(0.0), top_k: Some(40), min_p: Some(0.05), ..Settings::default() };
+    assert_eq!(owner.to_string(), "temperature 0, top_k 40, min_p 0.05");
+    assert_eq!(Settings::default().to_string(), "nothing set");
 }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::rig::{CHAT, MODEL, Parts, Rig, TEXT, least, post, read, with};
 
 /// The request gives `status` and `code`, in OpenAI's shape; gives the message.
-async fn check(rig: &Rig, request: Request<Body>, status: u16, code: Option<&str>) -> String {
+async fn check(rig: &Rig, request: Request<Body>, status: u16, code: &str) -> String {
     let (found, _, body) = read(rig.send(request).await).await;
     let answer: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("not JSON: {body}"));
-    assert_eq!((found, answer["error"]["code"].as_str()), (status, code), "{answer}");
+    assert_eq!((found, answer["error"]["code"].as_str()), (status, Some(code)), "{answer}");
     let mut keys: Vec<_> = answer["error"].as_object().expect("an object").keys().map(String::as_str).collect();
     keys.sort_unstable();
     assert_eq!(
@@ -55,14 +55,14 @@ async fn bodies() {
     let rig = Rig::saying(&["ok "]);
     let json = Some("application/json");
     for bad in ["", "{", "nul", "{\"a\":1}}", "{\"a\":NaN}", "{\"temperature\":1e999}"] {
-        check(&rig, raw(json, bad), 400, None).await;
+        check(&rig, raw(json, bad), 400, "invalid_json").await;
     }
-    check(&rig, raw(json, "[".repeat(100_000)), 400, None).await;
-    check(&rig, raw(json, vec![0xff, 0xfe]), 400, None).await;
+    check(&rig, raw(json, "[".repeat(100_000)), 400, "invalid_json").await;
+    check(&rig, raw(json, vec![0xff, 0xfe]), 400, "invalid_json").await;
     for bad in ["[]", "5", "null", "\"x\""] {
-        check(&rig, raw(json, bad), 400, None).await;
+        check(&rig, raw(json, bad), 400, "invalid_json").await;
     }
-    check(&rig, raw(json, "{}"), 400, Some("missing_required_parameter")).await;
+    check(&rig, raw(json, "{}"), 400, "missing_required_parameter").await;
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn content_types() {
         Some("application/x-www-form-urlencoded"),
         Some("multipart/form-data; boundary=json"),
     ] {
-        check(&rig, raw(bad, body()), 415, None).await;
+        check(&rig, raw(bad, body()), 415, "unsupported_media_type").await;
     }
     for good in ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/vnd.api+json"]
     {
@@ -89,24 +89,51 @@ async fn a_body_over_the_limit() {
     let config = Config { body_bytes: 200, ..Config::default() };
     let rig = Rig::new(&["ok "], Parts { config, ..Parts::default() });
     let long = with(&least(CHAT), &json!({"user": "x".repeat(300)}));
-    let message = check(&rig, post(CHAT, &long), 413, None).await;
+    let message = check(&rig, post(CHAT, &long), 413, "body_too_large").await;
     assert!(message.contains("200"), "{message}");
     assert_eq!(rig.post(CHAT, &least(CHAT)).await.0, 200);
 }
 
+fn to(method: &str, path: &str) -> Request<Body> {
+    Request::builder().method(method).uri(path).body(Body::empty()).expect("a request")
+}
+
 #[tokio::test]
-async fn routes_and_methods() {
+async fn an_unknown_route_is_told_which_there_are() {
     let rig = Rig::saying(&["ok "]);
-    let to =
-        |method: &str, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
-    for (method, path) in [("GET", "/"), ("POST", "/v1/embeddings"), ("GET", "/v1"), ("GET", "/v1/chat/completions/x")]
-    {
-        check(&rig, to(method, path), 404, None).await;
-    }
     for (method, path) in
-        [("GET", CHAT), ("DELETE", TEXT), ("POST", "/v1/models"), ("POST", "/health"), ("OPTIONS", CHAT)]
+        [("GET", "/"), ("GET", "/v1"), ("GET", "/v1/"), ("POST", "/v1/embeddings"), ("GET", "/v1/chat/completions/x")]
     {
-        check(&rig, to(method, path), 405, None).await;
+        let message = check(&rig, to(method, path), 404, "unknown_url").await;
+        assert!(message.starts_with(&format!("there is no route {method} {path}; there are ")), "{message}");
+        for route in
+            ["GET /v1/models, ", "POST /v1/chat/completions", "POST /v1/completions", "GET /health", "/metrics"]
+        {
+            assert!(message.contains(route), "{message}");
+        }
+    }
+    let message = check(&rig, to("GET", &format!("/{}", "x".repeat(5000))), 404, "unknown_url").await;
+    assert!(message.len() < 400, "{message}");
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_the_right_one() {
+    let rig = Rig::saying(&["ok "]);
+    for (method, path, allowed) in [
+        ("GET", CHAT, "POST"),
+        ("DELETE", TEXT, "POST"),
+        ("POST", "/v1/models", "GET"),
+        ("PUT", "/v1/models/org/tiny", "GET"),
+        ("POST", "/health", "GET"),
+        ("POST", "/metrics", "GET"),
+        ("POST", "/api/status", "GET"),
+        ("OPTIONS", CHAT, "POST"),
+    ] {
+        let message = check(&rig, to(method, path), 405, "method_not_allowed").await;
+        assert_eq!(message, format!("{path} does not take {method}; send {allowed}"));
+        let (_, headers, _) = read(rig.send(to(method, path)).await).await;
+        let allow = headers.get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or("no header");
+        assert!(allow.split(',').any(|one| one == allowed), "{method} {path}: {allow}");
     }
 }
 
@@ -115,13 +142,13 @@ async fn models_that_do_not_open() {
     let rig = Rig::saying(&["ok "]);
     for path in [CHAT, TEXT] {
         let named = |name: &str| post(path, &with(&least(path), &json!({"model": name})));
-        let message = check(&rig, named("gpt-4"), 404, Some("model_not_found")).await;
+        let message = check(&rig, named("gpt-4"), 404, "model_not_found").await;
         assert!(message.contains("gpt-4") && message.contains(MODEL) && !message.contains("half"), "{message}");
-        let message = check(&rig, named("half"), 409, Some("model_unusable")).await;
+        let message = check(&rig, named("half"), 409, "model_unusable").await;
         assert!(message.contains("model-2.safetensors is missing"), "{message}");
-        let message = check(&rig, named("twin"), 400, Some("model_ambiguous")).await;
+        let message = check(&rig, named("twin"), 400, "model_ambiguous").await;
         assert!(message.contains("a/twin, b/twin"), "{message}");
-        check(&rig, named("huge"), 503, Some("no_memory")).await;
+        check(&rig, named("huge"), 503, "no_memory").await;
     }
 }
 
@@ -147,7 +174,7 @@ async fn mod_3_no_chat_template() {
         std::fs::write(&path, text.replace("chat_template", "no_template")).expect("written");
     };
     let rig = Rig::new(&["ok "], Parts { change, ..Parts::default() });
-    let message = check(&rig, post(CHAT, &least(CHAT)), 400, None).await;
+    let message = check(&rig, post(CHAT, &least(CHAT)), 400, "no_chat_template").await;
     assert!(message.contains("chat template"), "{message}");
     assert_eq!(rig.post(TEXT, &least(TEXT)).await.0, 200, "completions still work");
 }
@@ -161,6 +188,6 @@ async fn mod_3_a_template_that_refuses() {
             .expect("written");
     };
     let rig = Rig::new(&["ok "], Parts { change, ..Parts::default() });
-    let message = check(&rig, post(CHAT, &least(CHAT)), 400, None).await;
+    let message = check(&rig, post(CHAT, &least(CHAT)), 400, "chat_template_failed").await;
     assert!(message.contains("no system role here"), "{message}");
 }

@@ -149,6 +149,16 @@ async fn api_9_max_tokens_0_needs_no_engine() {
     }
     let (_, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"max_tokens": 0, "echo": true}))).await;
     assert_eq!(texts(&answer), ["hello"]);
+    // what the engine would refuse is refused without it; seen to fail: not looked at without `echo`
+    let vocab = rig.text.vocab();
+    for prompt in [json!([97, vocab]), json!([[97], [u32::MAX]])] {
+        let (status, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"max_tokens": 0, "prompt": prompt}))).await;
+        assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("invalid_value")), "{answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(&format!("outside the vocabulary of {vocab} tokens")), "{message}");
+    }
+    let (status, _) = rig.post(TEXT, &with(&least(TEXT), &json!({"max_tokens": 0, "prompt": [97, vocab - 1]}))).await;
+    assert_eq!(status, 200);
     assert!(rig.asked().is_empty());
 }
 
@@ -217,11 +227,15 @@ async fn ranges() {
         ("logit_bias", json!([[], 3, {"x": 1}, {"-1": 1}, {"1.5": 1}])),
         ("logit_bias.7", json!([{"7": 101}, {"7": -101}, {"7": "1"}])),
         ("stream", json!(["true", 1])),
-        ("stream_options", json!([true])),
+        ("stream_options", json!([true, [true], [], "x"])),
         ("stream_options.include_usage", json!([{"include_usage": 1}])),
         ("ignore_eos", json!([1])),
         ("model", json!([5, null, ""])),
-        ("response_format", json!([{"type": "json_object"}, {"type": "json_schema", "json_schema": {}}])),
+        (
+            "response_format",
+            json!([{"type": "json_object"}, {"type": "json_schema", "json_schema": {}}, ["text"], "text"]),
+        ),
+        ("response_format.type", json!([{}])),
     ];
     for (param, values) in cases {
         let field = param.split('.').next().expect("a name");
@@ -239,6 +253,39 @@ async fn ranges() {
         json!({"repetition_penalty": 0.1}),
     ] {
         asked(&rig, CHAT, &fine).await;
+    }
+}
+
+/// No word of Rust, and no long value repeated.
+#[tokio::test]
+async fn wrong_types_are_told_in_the_words_of_the_api() {
+    let rig = Rig::saying(&["ok "]);
+    let cases = [
+        (TEXT, json!({"temperature": "hot"}), "`temperature` has to be a number, found \"hot\""),
+        (TEXT, json!({"temperature": true}), "`temperature` has to be a number, found true"),
+        (TEXT, json!({"max_tokens": -1}), "`max_tokens` has to be a whole number of 0 or more, found -1"),
+        (TEXT, json!({"max_tokens": 1.5}), "`max_tokens` has to be a whole number of 0 or more, found 1.5"),
+        (TEXT, json!({"top_k": "5"}), "`top_k` has to be a whole number, found \"5\""),
+        (TEXT, json!({"stream": "yes, expected u64"}), "`stream` has to be true or false, found \"yes, expected u64\""),
+        (TEXT, json!({"stream_options": [true]}), "`stream_options` has to be an object, found [true]"),
+        (TEXT, json!({"logit_bias": [1]}), "`logit_bias` has to be an object, found [1]"),
+        (TEXT, json!({"logit_bias": {"7": "1"}}), "`logit_bias.7` has to be a number, found \"1\""),
+        (TEXT, json!({"stop": 5}), "`stop` has to be a string or a list of strings, found 5"),
+        (TEXT, json!({"seed": 1.5}), "`seed` has to be a whole number of at most 64 bits, found 1.5"),
+        (TEXT, json!({"response_format": {}}), "`response_format.type` is missing"),
+        (TEXT, json!({"echo": "x".repeat(100)}), "`echo` has to be true or false, found a string of 100 bytes"),
+        (
+            TEXT,
+            json!({"prompt": {}}),
+            "`prompt` has to be a string, a list of strings, a list of token ids or a list of lists of token ids, found {}",
+        ),
+        (CHAT, json!({"messages": "hi"}), "`messages` has to be a list, found \"hi\""),
+        (CHAT, json!({"top_logprobs": "3"}), "`top_logprobs` has to be a whole number of 0 or more, found \"3\""),
+        (CHAT, json!({"chat_template_kwargs": []}), "`chat_template_kwargs` has to be an object, found []"),
+    ];
+    for (path, patch, expected) in cases {
+        let (status, answer) = rig.post(path, &with(&least(path), &patch)).await;
+        assert_eq!((status, answer["error"]["message"].as_str()), (400, Some(expected)), "{patch}");
     }
 }
 
@@ -269,9 +316,20 @@ async fn what_only_chat_takes() {
 #[tokio::test]
 async fn a_message_of_the_wrong_shape() {
     let rig = Rig::saying(&["ok "]);
-    for messages in [json!([5]), json!([{"content": "x"}]), json!([{"role": "user", "content": 5}])] {
+    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]);
+    for (messages, code) in [
+        (json!([5]), "invalid_value"),
+        (json!([{"content": "x"}]), "invalid_value"),
+        (json!([{"role": "user", "content": 5}]), "invalid_value"),
+        (image, "unsupported_content"),
+    ] {
         let (status, answer) = rig.post(CHAT, &with(&least(CHAT), &json!({"messages": messages}))).await;
-        assert_eq!((status, answer["error"]["param"].as_str()), (400, Some("messages")), "{answer}");
+        let error = &answer["error"];
+        assert_eq!(
+            (status, error["param"].as_str(), error["code"].as_str()),
+            (400, Some("messages"), Some(code)),
+            "{answer}"
+        );
     }
 }
 

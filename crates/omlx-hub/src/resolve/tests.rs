@@ -55,6 +55,45 @@ fn paths() {
     assert!(matches!(quietly(&path("org2/m2"), &nothing), Err(Error::IsAdapter { .. })));
 }
 
+/// What can only be a path is not looked for under its name, here or on the hub; seen to fail: without the question.
+#[test]
+fn paths_to_nothing() {
+    let (dir, config) = shelf();
+    // nobody listens there: being asked would be another error
+    let hub = Config { hub: Some(Hub::at("http://127.0.0.1:9")), hub_cache: Some(dir.path().to_owned()), ..config };
+    let nothing = Config::default();
+    let absolute = dir.path().join("absent").to_str().unwrap().to_owned();
+    for name in [&absolute, "./absent", "../absent", "~/absent", "absent.gguf", "a/absent.gguf", "a/b/c", "a/b/c/d.bin"]
+    {
+        for config in [&nothing, &hub] {
+            let error = quietly(name, config).unwrap_err();
+            assert!(matches!(&error, Error::NoSuchPath { path } if path == Path::new(name)), "{name}: {error}");
+        }
+    }
+    let text = quietly(&absolute, &nothing).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        format!("there is no file or folder {absolute}; give a .gguf file, or a folder that holds config.json")
+    );
+    assert!(quietly("~/absent", &nothing).unwrap_err().to_string().contains("home folder"));
+    // these may be names, and the last one a file on the hub
+    for name in ["absent", "org/absent", "org/absent@v1"] {
+        let text = quietly(name, &nothing).unwrap_err().to_string();
+        assert!(text.contains("no model `"), "{name}: {text}");
+    }
+    let text = quietly("org/absent/x.gguf", &nothing).unwrap_err().to_string();
+    assert!(text.contains("no model `org/absent/x.gguf`") && text.contains("there is no such file"), "{text}");
+    assert!(matches!(quietly("org/absent/x.gguf", &hub), Err(Error::Network { .. })));
+}
+
+#[test]
+fn a_file_that_is_no_model() {
+    let (dir, config) = shelf();
+    let file = dir.path().join("org/m2/model.safetensors");
+    let error = quietly(file.to_str().unwrap(), &config).unwrap_err();
+    assert!(matches!(&error, Error::NoModelFile { path } if *path == file), "{error}");
+}
+
 #[test]
 fn the_cache_is_asked_before_the_hub() {
     let dir = tempfile::tempdir().unwrap();
