@@ -196,7 +196,7 @@ fn table_text(dir: &Path) -> String {
     let dir = dir.display();
     text + &format!(
         "\nname: what `cargo xtask models NAME` fetches; the folder {dir}/NAME is served under it too.\n\
-         served as: what the server calls the file in {dir}/gguf, as in `omlx-server --model {}`.\n",
+         served as: the file in {dir}/gguf, as in `omlx-server --model {}`; so requests may name it too.\n",
         TABLE[0].served()
     )
 }

@@ -29,6 +29,8 @@ pub struct Config {
     file: PathBuf,
     /// Parents of the keys, as in `rope_scaling.`; for messages.
     path: String,
+    /// For messages: the prefix of a GGUF file's own keys, if the values come from one.
+    gguf: Option<String>,
     keys: Map<String, Value>,
 }
 
@@ -98,7 +100,7 @@ impl Config {
     /// # Errors
     /// When `text_config` is there and no object.
     pub fn new(file: &Path, keys: Map<String, Value>) -> Result<Self> {
-        let outer = Self { file: file.to_owned(), path: String::new(), keys };
+        let outer = Self { file: file.to_owned(), path: String::new(), gguf: None, keys };
         let Some(mut text) = outer.section("text_config")? else { return Ok(outer) };
         for key in SHARED {
             if let (None, Some(value)) = (text.get(key), outer.get(key)) {
@@ -186,7 +188,8 @@ impl Config {
     /// When the key holds something else.
     pub fn section(&self, key: &str) -> Result<Option<Self>> {
         let keys = self.opt::<Map<String, Value>>(key)?;
-        Ok(keys.map(|keys| Self { file: self.file.clone(), path: format!("{}.", self.full(key)), keys }))
+        let (file, path, gguf) = (self.file.clone(), format!("{}{key}.", self.path), self.gguf.clone());
+        Ok(keys.map(|keys| Self { file, path, gguf, keys }))
     }
 
     /// The meaning of one of a known set of words.
@@ -236,8 +239,13 @@ impl Config {
         Error::Unknown { file: self.file.clone(), key: self.full(key), found: found.into(), known }
     }
 
+    /// The key as the file calls it, with its parents.
     fn full(&self, key: &str) -> String {
-        format!("{}{key}", self.path)
+        let key = format!("{}{key}", self.path);
+        match &self.gguf {
+            Some(prefix) => gguf::name(prefix, &key).unwrap_or(key),
+            None => key,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// A key without which the model cannot be understood.
-    #[error("{}: needs the key `{key}`, which is absent; take config.json from the model's publisher", file.display())]
+    #[error("{}: needs the key `{key}`, which is absent; {}", file.display(), way_out(file, SOURCE))]
     MissingKey {
         /// The file.
         file: PathBuf,
@@ -95,7 +95,7 @@ pub enum Error {
         fault: Box<HeaderFault>,
     },
     /// The model needs a tensor that no file holds.
-    #[error("{}: no tensor {tensor}; is config.json from another model?", file.display())]
+    #[error("{}: no tensor {tensor}; {}", file.display(), way_out(file, OTHER_MODEL))]
     MissingTensor {
         /// Folder or file that should hold it.
         file: PathBuf,
@@ -113,7 +113,7 @@ pub enum Error {
         tensor: String,
     },
     /// A tensor's shape does not fit the config.
-    #[error("{}: {tensor}: expected {expected:?}, file has {found:?}; is config.json from a different size of the model?", file.display())]
+    #[error("{}: {tensor}: expected {expected:?}, file has {found:?}; {}", file.display(), way_out(file, OTHER_SIZE))]
     Shape {
         /// The file.
         file: PathBuf,
@@ -137,7 +137,7 @@ pub enum Error {
         known: Vec<&'static str>,
     },
     /// Tensors that the described model has no place for: leaving them out would change the answers.
-    #[error("{}: {count} tensor(s) that a model of type {model_type} has no place for, the first is {first}; is config.json from another model?", file.display())]
+    #[error("{}: {count} tensor(s) that a model of type {model_type} has no place for, the first is {first}; {}", file.display(), way_out(file, OTHER_MODEL))]
     Leftover {
         /// The file or folder.
         file: PathBuf,
@@ -173,6 +173,16 @@ pub enum Error {
         /// What the device says.
         source: Box<omlx_ops::Error>,
     },
+}
+
+// Ways out: of a folder, whose config.json is a file of its own, and of a GGUF file.
+const SOURCE: [&str; 2] = ["take config.json from the model's publisher", "take another conversion of the model"];
+const OTHER_MODEL: [&str; 2] = ["is config.json from another model?", "its metadata describes another model"];
+const OTHER_SIZE: [&str; 2] =
+    ["is config.json from a different size of the model?", "its metadata describes a different size of the model"];
+
+fn way_out(file: &Path, [folder, gguf]: [&'static str; 2]) -> &'static str {
+    if file.extension().is_some_and(|e| e.eq_ignore_ascii_case("gguf")) { gguf } else { folder }
 }
 
 /// What is wrong with a safetensors header.

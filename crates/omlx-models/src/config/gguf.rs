@@ -8,6 +8,33 @@ use crate::arch::Arch;
 use crate::weights::GgufFile;
 use crate::{Error, Result};
 
+/// Keys of config.json and what a GGUF file calls them, behind the architecture's prefix.
+const NAMES: [(&str, &str); 18] = [
+    ("hidden_size", "embedding_length"),
+    ("intermediate_size", "feed_forward_length"),
+    ("num_hidden_layers", "block_count"),
+    ("num_attention_heads", "attention.head_count"),
+    ("num_key_value_heads", "attention.head_count_kv"),
+    ("head_dim", "attention.key_length"),
+    ("max_position_embeddings", "context_length"),
+    ("rms_norm_eps", "attention.layer_norm_rms_epsilon"),
+    ("rope_theta", "rope.freq_base"),
+    ("rope_local_base_freq", "rope.freq_base_swa"),
+    ("rope_scaling.rope_type", "rope.scaling.type"),
+    ("rope_scaling.factor", "rope.scaling.factor"),
+    ("rope_scaling.original_max_position_embeddings", "rope.scaling.original_context_length"),
+    ("rope_scaling.attention_factor", "rope.scaling.yarn_attn_factor"),
+    ("rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"),
+    ("rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"),
+    ("sliding_window", "attention.sliding_window"),
+    ("final_logit_softcapping", "final_logit_softcapping"),
+];
+
+/// What a GGUF file with keys behind `prefix` calls a key of config.json, if it has a name for it.
+pub(super) fn name(prefix: &str, key: &str) -> Option<String> {
+    NAMES.iter().find(|(ours, _)| *ours == key).map(|(_, theirs)| format!("{prefix}.{theirs}"))
+}
+
 /// The config that a GGUF file holds.
 ///
 /// # Errors
@@ -55,7 +82,7 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
         put(key, gguf.opt_u64(&format!("tokenizer.ggml.{name}_token_id"))?.into());
     }
     (arch.gguf_keys)(gguf, &mut keys)?;
-    Config::new(file.path(), keys)
+    Ok(Config { gguf: Some(arch.gguf.into()), ..Config::new(file.path(), keys)? })
 }
 
 /// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7.

@@ -64,9 +64,19 @@ fn faults_name_file_and_key() {
         (gone("llama.attention.layer_norm_rms_epsilon"), "llama.attention.layer_norm_rms_epsilon"),
         (("llama.expert_count", Meta::Int(8)), "`llama.expert_count` is 8"),
         (("llama.rope.dimension_count", Meta::Int(8)), "`llama.rope.dimension_count` is 8, expected the head size, 16"),
-        (("llama.rope.scaling.type", Meta::Text("longrope")), "`rope_scaling.rope_type` is \"longrope\""),
-        (("llama.embedding_length", Meta::Int(128)), "expected [272, 128], file has [272, 64]"),
-        (("llama.block_count", Meta::Int(3)), "no tensor blk.2.attn_norm.weight"),
+        (("llama.rope.scaling.type", Meta::Text("longrope")), "`llama.rope.scaling.type` is \"longrope\""),
+        (
+            ("llama.rope.scaling.type", Meta::Text("yarn")),
+            "needs the key `llama.rope.scaling.factor`, which is absent; take another",
+        ),
+        (("llama.context_length", Meta::Int(0)), "`llama.context_length` is 0, expected 1 to 16777216"),
+        (("llama.block_count", Meta::Int(0)), "`llama.block_count` is 0, expected 1 to 1024"),
+        (
+            ("llama.attention.head_count_kv", Meta::Int(3)),
+            "`llama.attention.head_count_kv` is 3, expected a divisor of 4",
+        ),
+        (("llama.embedding_length", Meta::Int(128)), "expected [272, 128], file has [272, 64]; its metadata describes"),
+        (("llama.block_count", Meta::Int(3)), "no tensor blk.2.attn_norm.weight; its metadata describes another model"),
         (("llama.block_count", Meta::Int(1)), "9 tensor(s) that a model of type llama has no place for"),
     ] {
         let dir = TempDir::new().unwrap();
@@ -75,6 +85,7 @@ fn faults_name_file_and_key() {
         of_folder(&tiny("llama"), &file, Kind::Bf16, &[change]);
         let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("tiny.gguf"), "{name}: {error}");
+        assert!(!error.contains("config.json"), "{name}: {error}");
     }
 }
 
