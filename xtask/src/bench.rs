@@ -2,6 +2,9 @@
 //!
 //! Machines are shared and noisy, so both sides take turns for several rounds and medians and ratios are what counts.
 
+mod start;
+mod step;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +15,9 @@ use crate::models;
 use crate::shell::{self, Done, Failed, Flags};
 
 /// What is measured, as (column, what it is).
-const COLUMNS: [(&str, &str); 3] = [
+const COLUMNS: [(&str, &str); 4] = [
     ("pp512", "prefill of 512 tokens"),
+    ("pp_b8", "prefill of eight prompts of 128 together"),
     ("tg_b1", "decode, one stream, 64 tokens after 128"),
     ("tg_b8", "decode, eight streams together"),
 ];
@@ -31,10 +35,22 @@ pub(crate) const HELP: &str =
       --rounds N        turns, 3 unless given; medians are printed
       --threads N       threads of both sides, one per core unless given
       --json FILE       write every figure
+  bench step [FILE...]  What a decode step takes, and how much of it the model does not compute.
+      --rounds N, --threads N
+  bench start [MODEL...]  From the command to the first answer; every fetched model unless named.
+      --rounds N        starts of each after one that does not count, 5 unless given
 ";
 
 /// `cargo xtask bench`.
 pub(crate) fn run(args: &[String]) -> Done {
+    match args.first().map(String::as_str) {
+        Some("start") => start::run(&args[1..]),
+        Some("step") => step::run(&args[1..]),
+        _ => throughput(args),
+    }
+}
+
+fn throughput(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
     let peer = flags.value("--llama-cpp")?.map(PathBuf::from);
     let rounds = flags.value("--rounds")?.map_or(Ok(3), str::parse);
@@ -42,8 +58,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let out = flags.value("--json")?.map(PathBuf::from);
     let threads = flags.value("--threads")?.unwrap_or("0").to_owned();
     let files = files(&flags.names()?)?;
-    let build = ["build", "--release", "--workspace", "--example", "throughput"]; // as every other build, so that nothing is built twice
-    shell::run(&mut shell::cargo(build))?;
+    build()?;
     println!("{}", header(peer.is_some()));
     let mut report = serde_json::Map::new();
     for file in &files {
@@ -63,6 +78,11 @@ pub(crate) fn run(args: &[String]) -> Done {
         std::fs::write(&path, text).map_err(Failed::at(&path))?;
     }
     Ok(())
+}
+
+/// As every other build, so that nothing is built twice.
+fn build() -> Done {
+    shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--example", "throughput"]))
 }
 
 /// The GGUF files named, or all in the models folder.
@@ -122,8 +142,9 @@ fn llama(bin: &Path, file: &Path, threads: &str, figures: &mut Figures) -> Done 
     decode.args(["--output-format", "jsonl"]);
     for line in output(&mut decode)?.lines().filter(|l| l.starts_with('{')) {
         let line: Value = serde_json::from_str(line).map_err(|e| Failed::new(format!("llama-batched-bench: {e}")))?;
-        let column = if line["pl"] == 1 { "tg_b1" } else { "tg_b8" };
-        note(figures, &serde_json::json!({ column: line["speed_tg"] }));
+        let streams = &line["pl"];
+        let (prefill, decode) = (format!("pp_b{streams}"), format!("tg_b{streams}"));
+        note(figures, &serde_json::json!({ prefill: line["speed_pp"], decode: line["speed_tg"] }));
     }
     Ok(())
 }
@@ -139,7 +160,8 @@ fn output(command: &mut Command) -> Done<String> {
 }
 
 fn name(file: &Path) -> String {
-    file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(".gguf").unwrap_or(&name).to_owned()
 }
 
 fn median(values: &[f64]) -> Option<f64> {

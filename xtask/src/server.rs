@@ -19,7 +19,7 @@ const PORTS_TRIED: u16 = 50;
 /// How long the server may take to answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How often we look whether it has answered or ended.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The first port from `first` on that nobody uses.
 pub(crate) fn free_port(first: u16) -> Done<u16> {

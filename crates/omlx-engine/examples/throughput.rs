@@ -58,7 +58,7 @@ fn prompt(tokens: usize, vocab: usize, seed: u64) -> Vec<u32> {
     (0..tokens).map(|_| next()).collect()
 }
 
-async fn start(engine: &EngineHandle, tokens: Vec<u32>, limit: usize) -> Ticket {
+async fn ask(engine: &EngineHandle, tokens: Vec<u32>, limit: usize) -> Ticket {
     engine.generate(Generate::new(tokens, limit)).await.expect("the engine takes the request")
 }
 
@@ -77,16 +77,25 @@ async fn times(mut ticket: Ticket) -> Vec<Instant> {
 
 async fn prefill(engine: &EngineHandle, tokens: Vec<u32>) -> f64 {
     let (count, begin) = (tokens.len(), Instant::now());
-    let times = times(start(engine, tokens, 1).await).await;
+    let times = times(ask(engine, tokens, 1).await).await;
     count as f64 / (times[0] - begin).as_secs_f64()
 }
 
-/// Tokens per second, and the share of the steps in which the model did not compute.
-async fn decode(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) -> (f64, f64) {
-    let before = engine.snapshot();
+/// What several streams together came to.
+struct Together {
+    /// Prompt tokens per second, until the last stream's first token.
+    prefill: f64,
+    /// Tokens per second after that.
+    decode: f64,
+    /// Share of the steps in which the model did not compute.
+    host: f64,
+}
+
+async fn together(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) -> Together {
+    let (before, start, read) = (engine.snapshot(), Instant::now(), prompts.iter().map(Vec::len).sum::<usize>());
     let mut tickets = Vec::new();
     for tokens in prompts {
-        tickets.push(times(start(engine, tokens, generate).await));
+        tickets.push(times(ask(engine, tokens, generate).await));
     }
     let all = future::join_all(tickets).await;
     let begin = all.iter().map(|times| times[0]).max().expect("at least one stream");
@@ -95,7 +104,11 @@ async fn decode(engine: &EngineHandle, prompts: Vec<Vec<u32>>, generate: usize) 
     let after = engine.snapshot();
     let host = after.host_micros.saturating_sub(before.host_micros) as f64;
     let steps = after.step_micros.saturating_sub(before.step_micros) as f64;
-    (tokens as f64 / (*end - begin).as_secs_f64(), host / steps.max(1.0))
+    Together {
+        prefill: read as f64 / (begin - start).as_secs_f64(),
+        decode: tokens as f64 / (*end - begin).as_secs_f64(),
+        host: host / steps.max(1.0),
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -115,8 +128,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut fields = vec![format!("\"load_s\":{load_s:.3},\"pp{}\":{pp:.1}", options.prompt)];
         for (i, streams) in options.streams.iter().enumerate() {
             let prompts = (0..*streams).map(|s| prompt(128, vocab, (1000 * (i + 1) + s) as u64)).collect();
-            let (tg, host) = decode(&engine, prompts, options.generate).await;
-            fields.push(format!("\"tg_b{streams}\":{tg:.1},\"host_b{streams}\":{host:.4}"));
+            let Together { prefill, decode, host } = together(&engine, prompts, options.generate).await;
+            fields.push(format!(
+                "\"pp_b{streams}\":{prefill:.1},\"tg_b{streams}\":{decode:.1},\"host_b{streams}\":{host:.4}"
+            ));
         }
         println!("{{{}}}", fields.join(","));
     });
