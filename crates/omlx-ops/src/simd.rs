@@ -32,12 +32,10 @@ pub(crate) trait Simd {
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
-    /// The largest of sixteen lanes that are numbers; where there is one part, the second does not count.
-    unsafe fn largest(parts: [Self::V; 2]) -> f32;
-    /// The larger of each two; `b` where one is not a number.
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
-    /// Rows to columns, of the square that the first [`WIDTH`](Self::WIDTH) registers make.
-    unsafe fn turn(square: &mut [Self::V; LANES]);
+    /// Sixteen lanes added, in one fixed order; where there is one part, the second does not count.
+    unsafe fn sum(parts: [Self::V; 2]) -> f32;
+    /// Four times [`sum`](Self::sum), to the same bits.
+    unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4];
 }
 
 /// Which instruction set kernels use here.
@@ -121,21 +119,22 @@ impl Simd for Portable {
         std::array::from_fn(|i| a[i] * b[i])
     }
     #[inline(always)]
-    unsafe fn largest([v, _]: [Self::V; 2]) -> f32 {
-        v.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
-    }
-    #[inline(always)]
-    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
-    }
-    #[inline(always)]
-    unsafe fn turn(square: &mut [Self::V; LANES]) {
-        let from = *square;
-        for (i, row) in square.iter_mut().enumerate() {
-            for (x, from) in row.iter_mut().zip(&from) {
-                *x = from[i];
+    unsafe fn sum([mut v, _]: [Self::V; 2]) -> f32 {
+        for i in 0..8 {
+            v[i] += v[i + 8];
+        }
+        // neighbours first, which is what registers do best
+        for step in [1, 2, 4] {
+            for i in (0..8).step_by(2 * step) {
+                v[i] += v[i + step];
             }
         }
+        v[0]
+    }
+    #[inline(always)]
+    unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4] {
+        // SAFETY: plain arithmetic.
+        parts.map(|parts| unsafe { Self::sum(parts) })
     }
 }
 

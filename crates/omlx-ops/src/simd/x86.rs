@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{LANES, Simd};
+use super::Simd;
 
 /// AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later): one register is one vector.
 pub(crate) struct Avx512;
@@ -46,35 +46,12 @@ impl Simd for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn largest([v, _]: [__m512; 2]) -> f32 {
-        unsafe { largest8(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v))) }
+    unsafe fn sum([v, _]: [__m512; 2]) -> f32 {
+        unsafe { sum8(halves(v)) }
     }
     #[inline(always)]
-    unsafe fn max(a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_max_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn turn(square: &mut [__m512; LANES]) {
-        unsafe {
-            // four rows: their numbers of column 4l + m, for each quarter l
-            for four in square.chunks_exact_mut(4) {
-                let (a, b) = (_mm512_unpacklo_ps(four[0], four[1]), _mm512_unpackhi_ps(four[0], four[1]));
-                let (c, d) = (_mm512_unpacklo_ps(four[2], four[3]), _mm512_unpackhi_ps(four[2], four[3]));
-                four[0] = _mm512_shuffle_ps::<0x44>(a, c);
-                four[1] = _mm512_shuffle_ps::<0xee>(a, c);
-                four[2] = _mm512_shuffle_ps::<0x44>(b, d);
-                four[3] = _mm512_shuffle_ps::<0xee>(b, d);
-            }
-            for m in 0..4 {
-                let [a, b, c, d] = [square[m], square[4 + m], square[8 + m], square[12 + m]];
-                let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
-                let (more_even, more_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
-                square[m] = _mm512_shuffle_f32x4::<0x88>(even, more_even);
-                square[4 + m] = _mm512_shuffle_f32x4::<0x88>(odd, more_odd);
-                square[8 + m] = _mm512_shuffle_f32x4::<0xdd>(even, more_even);
-                square[12 + m] = _mm512_shuffle_f32x4::<0xdd>(odd, more_odd);
-            }
-        }
+    unsafe fn sum4([a, b, c, d]: [[__m512; 2]; 4]) -> [f32; 4] {
+        unsafe { four_sums([halves(a[0]), halves(b[0]), halves(c[0]), halves(d[0])]) }
     }
 }
 
@@ -117,40 +94,49 @@ impl Simd for Avx2 {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn largest([low, high]: [__m256; 2]) -> f32 {
-        unsafe { largest8(_mm256_max_ps(low, high)) }
+    unsafe fn sum([low, high]: [__m256; 2]) -> f32 {
+        unsafe { sum8(_mm256_add_ps(low, high)) }
     }
     #[inline(always)]
-    unsafe fn max(a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_max_ps(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn turn(square: &mut [__m256; LANES]) {
+    unsafe fn sum4([a, b, c, d]: [[__m256; 2]; 4]) -> [f32; 4] {
         unsafe {
-            // four rows: their numbers of column 4l + m, for each half l
-            for four in square[..8].chunks_exact_mut(4) {
-                let (a, b) = (_mm256_unpacklo_ps(four[0], four[1]), _mm256_unpackhi_ps(four[0], four[1]));
-                let (c, d) = (_mm256_unpacklo_ps(four[2], four[3]), _mm256_unpackhi_ps(four[2], four[3]));
-                four[0] = _mm256_shuffle_ps::<0x44>(a, c);
-                four[1] = _mm256_shuffle_ps::<0xee>(a, c);
-                four[2] = _mm256_shuffle_ps::<0x44>(b, d);
-                four[3] = _mm256_shuffle_ps::<0xee>(b, d);
-            }
-            for m in 0..4 {
-                let (low, high) = (square[m], square[4 + m]);
-                square[m] = _mm256_permute2f128_ps::<0x20>(low, high);
-                square[4 + m] = _mm256_permute2f128_ps::<0x31>(low, high);
-            }
+            four_sums([
+                _mm256_add_ps(a[0], a[1]),
+                _mm256_add_ps(b[0], b[1]),
+                _mm256_add_ps(c[0], c[1]),
+                _mm256_add_ps(d[0], d[1]),
+            ])
         }
     }
 }
 
+/// The lower and the upper eight added.
 #[inline(always)]
-unsafe fn largest8(v: __m256) -> f32 {
+unsafe fn halves(v: __m512) -> __m256 {
+    // SAFETY: AVX-512 exists wherever the callers run.
+    unsafe { _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)) }
+}
+
+/// Neighbours, then pairs of neighbours, then the two halves.
+#[inline(always)]
+unsafe fn sum8(v: __m256) -> f32 {
     // SAFETY: AVX exists wherever the callers run.
     unsafe {
-        let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-        let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-        _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        let two = _mm256_add_ps(v, _mm256_movehdup_ps(v));
+        let four = _mm256_add_ps(two, _mm256_permute_ps::<0b10>(two));
+        _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(four), _mm256_extractf128_ps::<1>(four)))
+    }
+}
+
+/// Four times `sum8`, to the same bits.
+#[inline(always)]
+unsafe fn four_sums([a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+    // SAFETY: AVX exists wherever the callers run.
+    unsafe {
+        let all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+        let sums = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+        let mut out = [0f32; 4];
+        _mm_storeu_ps(out.as_mut_ptr(), sums);
+        out
     }
 }
