@@ -54,8 +54,11 @@ fn tiny_and_real_files() {
         same(&std::fs::read(tiny(name).join("tokenizer.json")).unwrap());
     }
     for name in ["smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct", "gemma-3-270m"] {
-        let Some(folder) = real_model(name) else { continue };
-        same(&std::fs::read(folder.join("tokenizer.json")).unwrap());
+        let Some(file) = real_model(name).map(|folder| folder.join("tokenizer.json")) else { continue };
+        // A folder made of Gemma's GGUF file has none; one from the hub has.
+        if name != "gemma-3-270m" || file.exists() {
+            same(&std::fs::read(file).unwrap());
+        }
     }
 }
 
