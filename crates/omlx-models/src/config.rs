@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 pub use decoder::{Absent, Decoder};
-pub(crate) use gguf::from_gguf;
+pub(crate) use gguf::{decimal, from_gguf};
 pub use rope::LayerKind;
 
 use crate::{Error, Result};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Arch, shared_names};
 use crate::Result;
-use crate::config::{Absent, Config, Decoder, LayerKind};
+use crate::config::{Absent, Config, Decoder, LayerKind, decimal};
 use crate::spec::{AttnBias, AttnSpec, FfnSpec, HeadSpec, LayerSpec, Norms, Place, Spec};
 use crate::weights::Part;
 
@@ -136,8 +136,8 @@ fn gguf_keys(gguf: &Gguf, keys: &mut Map<String, Value>) -> Result<()> {
     keys.insert("query_pre_attn_scalar".into(), scalar.into());
     keys.insert("sliding_window".into(), window.into());
     keys.insert("sliding_window_pattern".into(), pattern.into());
-    keys.insert("rope_local_base_freq".into(), local.into());
+    keys.insert("rope_local_base_freq".into(), decimal(local));
     keys.insert("attn_logit_softcapping".into(), Value::Null);
-    keys.insert("final_logit_softcapping".into(), softcap.into());
+    keys.insert("final_logit_softcapping".into(), softcap.map(decimal).into());
     Ok(())
 }

@@ -85,9 +85,11 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
     Ok(Config { gguf: Some(arch.gguf.into()), ..Config::new(file.path(), keys)? })
 }
 
-/// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7.
-fn decimal(n: f32) -> Value {
-    n.to_string().parse::<f64>().unwrap_or(f64::from(n)).into()
+/// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7. JSON has no NaN and no infinity, and a null
+/// would count as absent: they become texts, which are refused where the key is read.
+pub(crate) fn decimal(n: f32) -> Value {
+    let text = n.to_string();
+    text.parse::<f64>().ok().filter(|n| n.is_finite()).map_or(Value::String(text), Value::from)
 }
 
 fn rope_scaling(file: &GgufFile) -> Result<Value> {

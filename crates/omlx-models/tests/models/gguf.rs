@@ -69,6 +69,11 @@ fn faults_name_file_and_key() {
             ("llama.rope.scaling.type", Meta::Text("yarn")),
             "needs the key `llama.rope.scaling.factor`, which is absent; take another",
         ),
+        (("llama.rope.freq_base", Meta::Real(f32::NAN)), "`llama.rope.freq_base` is \"NaN\""),
+        (
+            ("llama.attention.layer_norm_rms_epsilon", Meta::Real(f32::INFINITY)),
+            "`llama.attention.layer_norm_rms_epsilon` is \"inf\"",
+        ),
         (("llama.context_length", Meta::Int(0)), "`llama.context_length` is 0, expected 1 to 16777216"),
         (("llama.block_count", Meta::Int(0)), "`llama.block_count` is 0, expected 1 to 1024"),
         (
@@ -249,4 +254,16 @@ fn gguf_to_folder_writes_the_same_folder() {
         assert!(out.path().join(file).is_file(), "{file}");
     }
     load(out.path(), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap();
+}
+
+/// NaN has no place in JSON, where it would count as absent: seen to load with the default in its place.
+#[test]
+fn gemma_refuses_numbers_that_are_none() {
+    for key in ["gemma3.rope.freq_base_swa", "gemma3.final_logit_softcapping"] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tiny.gguf");
+        of_folder(&tiny("gemma3_sw8"), &file, Kind::Bf16, &[(key, Meta::Real(f32::NAN))]);
+        let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{key}` is \"NaN\"")), "{error}");
+    }
 }
