@@ -22,8 +22,18 @@ fn buffers_of_all_sizes_are_zeroed_apart_and_aligned() {
     }
 }
 
+/// Other tests may open slabs meanwhile, but not one for each.
 #[test]
-fn small_buffers_share_a_slab_and_the_last_frees_it() {
+fn small_buffers_share_slabs() {
+    let buffers: Vec<Buffer> = (0..64).map(|_| Buffer::new(100).unwrap()).collect();
+    let mut slabs: Vec<*const Slab> = buffers.iter().map(|buffer| Arc::as_ptr(&buffer._slab)).collect();
+    slabs.sort();
+    slabs.dedup();
+    assert!(slabs.len() <= 16, "{} slabs", slabs.len());
+}
+
+#[test]
+fn the_last_buffer_frees_its_slab() {
     // A buffer of more than a slab has one of its own.
     let large = Buffer::new(SLAB + 1).unwrap();
     let weak = Arc::downgrade(&large._slab);
