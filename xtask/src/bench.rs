@@ -85,10 +85,18 @@ fn build() -> Done {
     shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--example", "throughput"]))
 }
 
+/// The models named, which have to be there before anything is built.
+fn named(names: &[&str]) -> Done<Vec<PathBuf>> {
+    match names.iter().find(|name| !Path::new(name).exists()) {
+        Some(name) => Err(Failed::new(format!("there is no file or folder {name}"))),
+        None => Ok(names.iter().map(PathBuf::from).collect()),
+    }
+}
+
 /// The GGUF files named, or all in the models folder.
 fn files(names: &[&str]) -> Done<Vec<PathBuf>> {
     if !names.is_empty() {
-        return Ok(names.iter().map(PathBuf::from).collect());
+        return named(names);
     }
     let dir = models::cache()?.join("gguf");
     let entries = std::fs::read_dir(&dir).map_err(Failed::at(&dir))?;

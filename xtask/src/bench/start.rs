@@ -13,8 +13,8 @@ pub(super) fn run(args: &[String]) -> Done {
     let mut flags = Flags::new(args);
     let rounds = flags.value("--rounds")?.map_or(Ok(5), str::parse);
     let rounds: usize = rounds.map_err(|_| Failed::usage("--rounds needs a number"))?;
-    let named: Vec<PathBuf> = flags.names()?.into_iter().map(PathBuf::from).collect();
-    let all = if named.is_empty() { here()? } else { named };
+    let names = flags.names()?;
+    let all = if names.is_empty() { here()? } else { super::named(&names)? };
     shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--bin", "omlx-server"]))?;
     println!("| model | median, s | longest, s |\n|---|---|---|");
     for model in all {

@@ -27,3 +27,10 @@ fn folders_keep_what_stands_behind_their_dots() {
         assert_eq!(name(Path::new(path)), shown);
     }
 }
+
+#[test]
+fn what_is_not_there_is_said_before_the_build() {
+    let error = named(&["Cargo.toml", "no-such-model"]).unwrap_err().to_string();
+    assert!(error.contains("no file or folder no-such-model"), "{error}");
+    assert_eq!(named(&["Cargo.toml"]).unwrap(), [PathBuf::from("Cargo.toml")]);
+}
