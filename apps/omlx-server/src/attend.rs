@@ -48,7 +48,7 @@ pub(crate) struct House {
     pub(crate) patience: Patience,
     /// Answers that are being made or sent.
     pub(crate) owed: Arc<Owed>,
-    /// True while others wait for a connection.
+    /// True while no further connection can be accepted.
     pub(crate) crowded: watch::Receiver<bool>,
     /// Turns true when no more requests are to be taken.
     pub(crate) stop: watch::Receiver<bool>,
@@ -120,7 +120,7 @@ async fn closing(mut stop: watch::Receiver<bool>, account: &Account, patience: D
     }
 }
 
-/// Ends when others have waited for a connection as long as `patience`, and the client of this one is owed nothing.
+/// Ends when no connection could be accepted for as long as `patience`, and the client of this one is owed nothing.
 async fn yielding(mut crowded: watch::Receiver<bool>, account: &Account, patience: Duration) {
     while crowded.wait_for(|crowded| *crowded).await.is_ok() {
         tokio::time::sleep(patience).await;

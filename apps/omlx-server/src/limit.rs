@@ -29,8 +29,12 @@ impl Limited {
 
     /// The next connection, and the permit to be given back when it ends. May be dropped while it waits.
     pub(crate) async fn accept(&mut self) -> (TcpStream, OwnedSemaphorePermit) {
-        self.crowded
-            .send_if_modified(|crowded| std::mem::replace(crowded, self.room.available_permits() == 0) != *crowded);
+        let full = self.room.available_permits() == 0;
+        self.crowded.send_if_modified(|crowded| {
+            let changed = *crowded != full;
+            *crowded = full;
+            changed
+        });
         let permit = Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed");
         // This one waits out what is wrong for a moment only, such as too many open files.
         let (stream, _) = axum::serve::Listener::accept(&mut self.listener).await;

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p omlx-engine --example throughput -- MODEL [prompt=512] [generate=64] [streams=1,8] [kv=f16] [threads=0]`
 //!
-//! Prints one JSON object. Prefill is prompt tokens over the time to the first token; decode counts the tokens after the first
-//! of every stream (each began with 128 prompt tokens) over the time since the last stream's first. `xtask bench` runs this
-//! beside llama.cpp.
+//! Prints one JSON object. `pp` is prompt tokens over the time to the first token, of one prompt or (`pp_b`) of several of 128
+//! tokens until the last one's first token; `tg_b` counts the tokens after that. `host_b` is the share of the steps in which
+//! the model did not compute. `xtask bench` runs this beside llama.cpp.
 
 use std::path::PathBuf;
 use std::time::Instant;
