@@ -2,8 +2,8 @@
 //!
 //! Words come in as JSON, token ids go to an engine through its handle, and text goes out, whole or as server-sent
 //! events. No tensors, no model files and no sockets here: the caller owns the listener and the models behind
-//! [`Catalog`]. What must stay true: both modes of an answer are made from one stream of parts ([`answer`]), so they
-//! cannot differ, and status codes are decided in one file ([`error`]).
+//! [`Catalog`]. What must stay true: both modes of an answer are made from one stream of parts (`answer`), so they
+//! cannot differ, and status codes are decided in one file (`error`).
 #![doc = include_str!("../README.md")]
 
 mod answer;
