@@ -5,43 +5,69 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use omlx_ops::{Attend, Pool, Reach, RowView, attention};
 
 const BLOCK: usize = 64;
-const HEADS: usize = 9;
-const KV_HEADS: usize = 3;
-const DIM: usize = 64;
 
-fn view(tokens: usize, context: usize) -> RowView {
+/// Heads of a model's queries, of its keys, and their size; how far back it looks.
+struct Model {
+    name: &'static str,
+    heads: usize,
+    kv_heads: usize,
+    dim: usize,
+    reach: Reach,
+}
+
+const MODELS: [Model; 3] = [
+    Model { name: "smollm2_135m", heads: 9, kv_heads: 3, dim: 64, reach: Reach::All },
+    Model { name: "gemma3_270m", heads: 4, kv_heads: 1, dim: 256, reach: Reach::Last(512) },
+    Model { name: "qwen25_05b", heads: 14, kv_heads: 2, dim: 64, reach: Reach::All },
+];
+
+/// Rows, new tokens of each, and context of each.
+const STEPS: [(&str, usize, usize, usize); 6] = [
+    ("decode_1_at_512", 1, 1, 512),
+    ("decode_1_at_4096", 1, 1, 4096),
+    ("decode_8_at_512", 8, 1, 512),
+    ("decode_8_at_4096", 8, 1, 4096),
+    ("prefill_256_at_512", 1, 256, 512),
+    ("prefill_256_at_3584", 1, 256, 3584),
+];
+
+/// Rows with blocks of their own, each row's in descending order.
+fn view(rows: usize, tokens: usize, context: usize) -> RowView {
     let blocks = context.div_ceil(BLOCK) as u32;
     RowView {
-        starts: vec![0, tokens as u32],
-        lens: vec![context as u32],
+        starts: (0..=rows).map(|row| (row * tokens) as u32).collect(),
+        lens: vec![context as u32; rows],
         kept: 0,
-        forgotten: vec![0],
-        tables: (0..blocks).rev().collect(),
+        forgotten: vec![0; rows],
+        tables: (0..rows as u32).flat_map(|row| (row * blocks..(row + 1) * blocks).rev()).collect(),
         width: blocks as usize,
-        slots: vec![0; tokens],
+        slots: vec![0; rows * tokens],
     }
 }
 
 fn attend(c: &mut Criterion) {
-    let how = Attend { scale: 0.125, reach: Reach::All, softcap: None, sinks: None };
-    for dtype in [DType::F32, DType::F16] {
-        for (name, tokens, context) in
-            [("decode_4096", 1, 4096), ("prefill_512", 512, 512), ("prefill_512_at_2048", 512, 2048)]
-        {
-            let pool = Tensor::randn(0f32, 1.0, (4096, KV_HEADS, DIM), &Device::Cpu)
-                .and_then(|t| t.to_dtype(dtype))
-                .expect("on the CPU");
-            let q = Tensor::randn(0f32, 1.0, (tokens, HEADS, DIM), &Device::Cpu).expect("on the CPU");
-            let view = view(tokens, context);
-            let mut group = c.benchmark_group(format!("attention_{}", dtype.as_str()));
+    for (model, dtype) in MODELS.iter().flat_map(|model| [(model, DType::F32), (model, DType::F16)]) {
+        let &Model { name, heads, kv_heads, dim, reach } = model;
+        let how = Attend { scale: 1.0 / (dim as f32).sqrt(), reach, softcap: None, sinks: None };
+        for (step, rows, tokens, context) in STEPS {
+            let slots = rows * context.next_multiple_of(BLOCK);
+            let pool = || {
+                Tensor::randn(0f32, 1.0, (slots, kv_heads, dim), &Device::Cpu)
+                    .and_then(|t| t.to_dtype(dtype))
+                    .expect("on the CPU")
+            };
+            let (k, v) = (pool(), pool());
+            let q = Tensor::randn(0f32, 1.0, (rows * tokens, heads, dim), &Device::Cpu).expect("on the CPU");
+            let view = view(rows, tokens, context);
+            let pairs: usize = (context - tokens..context).map(|pos| pos + 1 - reach.first_visible(pos)).sum();
+            let mut group = c.benchmark_group(format!("{name}_{}", dtype.as_str()));
             group.throughput(if tokens == 1 {
-                Throughput::Bytes((2 * context * KV_HEADS * DIM * dtype.size_in_bytes()) as u64)
+                Throughput::Bytes((2 * rows * pairs * kv_heads * dim * dtype.size_in_bytes()) as u64)
             } else {
-                let pairs = tokens * (2 * context - tokens) / 2;
-                Throughput::Elements((4 * pairs * HEADS * DIM) as u64)
+                Throughput::Elements((4 * pairs * heads * dim) as u64)
             });
-            let pool = Pool { k: &pool, v: &pool, block: BLOCK };
-            group.bench_function(name, |b| b.iter(|| attention(&q, pool, &view, &how)));
+            let pool = Pool { k: &k, v: &v, block: BLOCK };
+            group.bench_function(step, |b| b.iter(|| attention(&q, pool, &view, &how)));
             group.finish();
         }
     }

@@ -36,6 +36,8 @@ pub(crate) trait Simd {
     unsafe fn sum(parts: [Self::V; 2]) -> f32;
     /// Four times [`sum`](Self::sum), to the same bits.
     unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4];
+    /// Rows to columns, of the square that the first [`WIDTH`](Self::WIDTH) registers make.
+    unsafe fn turn(square: &mut [Self::V; LANES]);
 }
 
 /// Which instruction set kernels use here.
@@ -135,6 +137,15 @@ impl Simd for Portable {
     unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4] {
         // SAFETY: plain arithmetic.
         parts.map(|parts| unsafe { Self::sum(parts) })
+    }
+    #[inline(always)]
+    unsafe fn turn(square: &mut [Self::V; LANES]) {
+        let from = *square;
+        for (i, row) in square.iter_mut().enumerate() {
+            for (x, from) in row.iter_mut().zip(&from) {
+                *x = from[i];
+            }
+        }
     }
 }
 

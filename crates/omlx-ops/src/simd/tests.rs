@@ -27,6 +27,19 @@ unsafe fn all_operations<S: Simd>(x: &[f32; 32], out: &mut [f32]) {
             let other = [parts[1], parts[0]];
             let four = S::sum4([parts, other, parts, parts]);
             put(7, part, S::splat(four[1]));
+            let mut square = [S::splat(0.0); LANES];
+            for (row, v) in square.iter_mut().enumerate().take(S::WIDTH) {
+                *v = S::load(x.as_ptr().add(row));
+            }
+            S::turn(&mut square);
+            // seen to fail: two registers of the second half swapped
+            for (column, v) in square.iter().enumerate().take(S::WIDTH) {
+                let mut got = [0f32; LANES];
+                S::store(got.as_mut_ptr(), *v);
+                for (row, got) in got.iter().enumerate().take(S::WIDTH) {
+                    assert!(*got == x[row + column] && x[row] != x[row + 1], "row {row}, column {column}");
+                }
+            }
             assert!(four[2].to_bits() == S::sum(parts).to_bits() && four[0] == four[3], "four sums are those of one");
         }
     }

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::Simd;
+use super::{LANES, Simd};
 
 /// AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later): one register is one vector.
 pub(crate) struct Avx512;
@@ -52,6 +52,29 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn sum4([a, b, c, d]: [[__m512; 2]; 4]) -> [f32; 4] {
         unsafe { four_sums([halves(a[0]), halves(b[0]), halves(c[0]), halves(d[0])]) }
+    }
+    #[inline(always)]
+    unsafe fn turn(square: &mut [__m512; LANES]) {
+        unsafe {
+            // four rows: their numbers of column 4l + m, for each quarter l
+            for four in square.chunks_exact_mut(4) {
+                let (a, b) = (_mm512_unpacklo_ps(four[0], four[1]), _mm512_unpackhi_ps(four[0], four[1]));
+                let (c, d) = (_mm512_unpacklo_ps(four[2], four[3]), _mm512_unpackhi_ps(four[2], four[3]));
+                four[0] = _mm512_shuffle_ps::<0x44>(a, c);
+                four[1] = _mm512_shuffle_ps::<0xee>(a, c);
+                four[2] = _mm512_shuffle_ps::<0x44>(b, d);
+                four[3] = _mm512_shuffle_ps::<0xee>(b, d);
+            }
+            for m in 0..4 {
+                let [a, b, c, d] = [square[m], square[4 + m], square[8 + m], square[12 + m]];
+                let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+                let (more_even, more_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
+                square[m] = _mm512_shuffle_f32x4::<0x88>(even, more_even);
+                square[4 + m] = _mm512_shuffle_f32x4::<0x88>(odd, more_odd);
+                square[8 + m] = _mm512_shuffle_f32x4::<0xdd>(even, more_even);
+                square[12 + m] = _mm512_shuffle_f32x4::<0xdd>(odd, more_odd);
+            }
+        }
     }
 }
 
@@ -106,6 +129,25 @@ impl Simd for Avx2 {
                 _mm256_add_ps(c[0], c[1]),
                 _mm256_add_ps(d[0], d[1]),
             ])
+        }
+    }
+    #[inline(always)]
+    unsafe fn turn(square: &mut [__m256; LANES]) {
+        unsafe {
+            // four rows: their numbers of column 4l + m, for each half l
+            for four in square[..8].chunks_exact_mut(4) {
+                let (a, b) = (_mm256_unpacklo_ps(four[0], four[1]), _mm256_unpackhi_ps(four[0], four[1]));
+                let (c, d) = (_mm256_unpacklo_ps(four[2], four[3]), _mm256_unpackhi_ps(four[2], four[3]));
+                four[0] = _mm256_shuffle_ps::<0x44>(a, c);
+                four[1] = _mm256_shuffle_ps::<0xee>(a, c);
+                four[2] = _mm256_shuffle_ps::<0x44>(b, d);
+                four[3] = _mm256_shuffle_ps::<0xee>(b, d);
+            }
+            for m in 0..4 {
+                let (low, high) = (square[m], square[4 + m]);
+                square[m] = _mm256_permute2f128_ps::<0x20>(low, high);
+                square[4 + m] = _mm256_permute2f128_ps::<0x31>(low, high);
+            }
         }
     }
 }

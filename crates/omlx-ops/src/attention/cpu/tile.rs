@@ -1,317 +1,176 @@
-//! Some queries against one tile of keys: products, softmax, weighted values.
+//! All queries of a task against one tile of keys: products, softmax, weighted values.
 //!
-//! Two queries that see the same keys go together, so that keys and values are loaded once for both. A query's own order of
-//! operations is the same either way: products in sixteen lanes over the head, values key by key.
+//! Queries go in groups of up to six, whatever token and head they are. A query's own order of operations is the same in every
+//! group: products along the head, values key by key, and no key that it does not see.
 
 use std::ops::Range;
 
-use half::{bf16, f16};
+use super::outer::{DEEP, Panels, Rows, outer};
+use super::pack::{Packed, TILE, Visible};
+use super::softmax::{Score, mask, soften};
+use super::{Job, Task};
+use crate::simd::LANES;
+use crate::simd::sixteen::Sixteen;
 
-use crate::simd::exp::exp;
-use crate::simd::{LANES, Simd};
+/// Groups whose scores are computed before any of them is weighted, so that first the keys and then the values are close.
+const GROUPS: usize = 4;
 
-/// Keys per tile, cut at multiples of it.
-pub(super) const TILE: usize = 64;
-
-/// A type that pools are made of.
-pub(super) trait Element: Copy + Sync {
-    /// # Safety
-    /// A register's worth of elements is readable and the set of `S` exists.
-    unsafe fn load<S: Simd>(at: *const Self) -> S::V;
-    fn to_f32(self) -> f32;
+/// A task's running state.
+#[derive(Default)]
+pub(super) struct State {
+    /// `[queries, width]`: weighted sums of values.
+    pub(super) acc: Vec<f32>,
+    /// The head's size rounded up to whole panels.
+    pub(super) width: usize,
+    /// `[queries]`: largest score.
+    max: Vec<f32>,
+    /// `[queries]`: sum of weights.
+    pub(super) sum: Vec<f32>,
+    /// `[tokens]`: what each sees of the tile.
+    pub(super) visible: Vec<Visible>,
+    /// `[GROUPS * DEEP, TILE]`: products, then weights.
+    scores: Vec<f32>,
 }
 
-macro_rules! element {
-    ($t:ty, $load:ident, $to_f32:expr) => {
-        impl Element for $t {
-            #[inline(always)]
-            unsafe fn load<S: Simd>(at: *const Self) -> S::V {
-                // SAFETY: passed on.
-                unsafe { S::$load(at) }
+impl State {
+    pub(super) fn begin(&mut self, job: &Job<'_>, task: &Task) {
+        let count = task.tokens.len() * task.heads.len();
+        self.width = job.dim.next_multiple_of(LANES);
+        self.acc.clear();
+        self.acc.resize(count * self.width, 0.0);
+        self.scores.resize(GROUPS * DEEP * TILE, 0.0);
+        self.max.clear();
+        self.sum.clear();
+        for _ in task.tokens.clone() {
+            for head in task.heads.clone() {
+                // a sink has its share of the sum from the start
+                self.max.push(job.sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]));
+                self.sum.push(if job.sinks.is_some() { 1.0 } else { 0.0 });
             }
-            #[inline(always)]
-            fn to_f32(self) -> f32 {
-                $to_f32(self)
-            }
-        }
-    };
-}
-element!(f32, load, |x| x);
-element!(f16, load_f16, f16::to_f32);
-element!(bf16, load_bf16, bf16::to_f32);
-
-/// The keys of a tile that a token sees: of those kept from the start, and of its window. Either may be empty.
-pub(super) type Visible = [Range<usize>; 2];
-
-/// Keys and values of one key head: those of key `i` of the tile begin at `places[i]`.
-#[derive(Clone, Copy)]
-pub(super) struct Keys<'a, E> {
-    pub(super) k: &'a [E],
-    pub(super) v: &'a [E],
-    pub(super) places: &'a [usize; TILE],
-    pub(super) dim: usize,
-}
-
-impl<E: Element> Keys<'_, E> {
-    /// Panics unless every visible key lies inside the pools.
-    pub(super) fn check(&self, visible: &Visible) {
-        for place in visible.iter().flat_map(|range| &self.places[range.clone()]) {
-            assert!(place + self.dim <= self.k.len() && place + self.dim <= self.v.len(), "a slot beyond the pool");
         }
     }
 }
 
-/// A query's running state: largest score, sum of weights, weighted sum of values.
-pub(super) struct State<'a> {
-    pub(super) max: &'a mut f32,
-    pub(super) sum: &'a mut f32,
-    pub(super) acc: &'a mut [f32],
-}
-
-/// What is done to a product before the softmax.
-#[derive(Clone, Copy)]
-pub(super) struct Score {
-    pub(super) scale: f32,
-    pub(super) softcap: Option<f32>,
-}
-
-/// The same `Q` queries' worth of keys onto their states.
+/// One tile onto the state of the task's queries; `state.visible` says which keys they see.
 ///
 /// # Safety
-/// The set of `S` exists, `keys.check(visible)` holds, and queries and sums have the size of a head.
+/// The instruction set of `S` exists, `state` was begun for the task, and `packed` holds all keys that are seen.
 #[inline(always)]
-pub(super) unsafe fn attend<S: Simd, E: Element, const Q: usize>(
-    score: Score,
-    q: [&[f32]; Q],
-    keys: Keys<'_, E>,
-    visible: &Visible,
-    states: [State<'_>; Q],
-) {
-    let mut scores = [[0f32; TILE]; Q];
-    let mut shrink = [0f32; Q];
-    // SAFETY: passed on.
-    unsafe {
-        products::<S, E, Q>(q, keys, visible, &mut scores);
-        let mut acc = [std::ptr::null_mut(); Q];
-        for (i, state) in states.into_iter().enumerate() {
-            mask(score, &mut scores[i], visible);
-            shrink[i] = soften(&mut scores[i], state.max, state.sum);
-            acc[i] = state.acc.as_mut_ptr();
-        }
-        values::<S, E, Q>(acc, shrink, &scores, keys, visible);
-    }
-}
-
-#[inline(always)]
-unsafe fn products<S: Simd, E: Element, const Q: usize>(
-    q: [&[f32]; Q],
-    keys: Keys<'_, E>,
-    visible: &Visible,
-    scores: &mut [[f32; TILE]; Q],
-) {
-    for range in visible {
-        let mut key = range.start;
+pub(super) unsafe fn attend<S: Sixteen>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State) {
+    let count = task.tokens.len() * task.heads.len();
+    // Groups of almost one size: eight queries are four and four, not six and two.
+    let groups = count.div_ceil(DEEP);
+    let start = |group: usize| count * group / groups;
+    for batch in (0..groups).step_by(GROUPS) {
+        let batch = batch..(batch + GROUPS).min(groups);
+        let first = start(batch.start);
         // SAFETY: passed on.
         unsafe {
-            while key + 2 <= range.end {
-                dots::<S, E, Q, 2>(q, keys, key, scores);
-                key += 2;
+            for group in batch.clone() {
+                products::<S>(job, task, packed, state, [first, start(group), start(group + 1)]);
             }
-            if key < range.end {
-                dots::<S, E, Q, 1>(q, keys, key, scores);
+            for query in first..start(batch.end) {
+                weights(job, task, state, [first, query]);
+            }
+            for group in batch {
+                values::<S>(task, packed, state, [first, start(group), start(group + 1)]);
             }
         }
     }
 }
 
-/// `Q` queries by `K` keys.
+/// Products of the queries `from..to`, of all panels in which they see a key. `first` has the first row of scores.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
-unsafe fn dots<S: Simd, E: Element, const Q: usize, const K: usize>(
-    q: [&[f32]; Q],
-    keys: Keys<'_, E>,
-    key: usize,
-    scores: &mut [[f32; TILE]; Q],
+unsafe fn products<S: Sixteen>(
+    job: &Job<'_>,
+    task: &Task,
+    packed: &Packed,
+    state: &mut State,
+    [first, from, to]: [usize; 3],
 ) {
-    let whole = keys.dim / LANES * LANES;
-    // SAFETY: whole registers of the head, of every query and key.
-    unsafe {
-        let mut k = [keys.k.as_ptr(); K];
-        for j in 0..K {
-            k[j] = k[j].add(keys.places[key + j]);
-        }
-        let mut sums = [[[S::splat(0.0); 2]; K]; Q];
-        let mut d = 0;
-        while d < whole {
-            for part in 0..S::PARTS {
-                let d = d + part * S::WIDTH;
-                let mut qs = [S::splat(0.0); Q];
-                for i in 0..Q {
-                    qs[i] = S::load(q[i].as_ptr().add(d));
-                }
-                for j in 0..K {
-                    let ks = E::load::<S>(k[j].add(d));
-                    for i in 0..Q {
-                        sums[i][j][part] = S::fma(qs[i], ks, sums[i][j][part]);
-                    }
-                }
-            }
-            d += LANES;
-        }
-        if Q * K == 4 {
-            let all = S::sum4([sums[0][0], sums[0][K - 1], sums[Q - 1][0], sums[Q - 1][K - 1]]);
-            for i in 0..Q {
-                for j in 0..K {
-                    scores[i][key + j] = all[i * K + j];
-                }
-            }
-        } else {
-            for i in 0..Q {
-                for j in 0..K {
-                    scores[i][key + j] = S::sum(sums[i][j]);
-                }
-            }
-        }
-        for d in whole..keys.dim {
-            for i in 0..Q {
-                for j in 0..K {
-                    scores[i][key + j] = q[i][d].mul_add((*k[j].add(d)).to_f32(), scores[i][key + j]);
-                }
-            }
+    let heads = task.heads.len();
+    let all = &state.visible[from / heads..=(to - 1) / heads];
+    let seen = all.iter().flatten().filter(|range| !range.is_empty());
+    let (low, high) = seen.fold((TILE, 0), |(low, high), range| (range.start.min(low), range.end.max(high)));
+    if low >= high {
+        return;
+    }
+    let (low, high) = (low / LANES, high.div_ceil(LANES));
+    let scores = &mut state.scores[(from - first) * TILE..(to - first) * TILE];
+    scores.fill(0.0);
+    let scores = scores.as_mut_ptr();
+    let mut rows = Rows::new();
+    for query in from..to {
+        let q = job.query(task.tokens.start + query / heads, task.heads.start + query % heads);
+        rows.push(q.as_ptr(), scores.wrapping_add((query - from) * TILE + low * LANES));
+    }
+    let step = job.dim * LANES;
+    let b = packed.k[low * step..high * step].as_ptr();
+    // SAFETY: passed on; a query has as many numbers as a key.
+    unsafe { outer::<S>(&rows, Panels { b, step, count: high - low, len: job.dim }) }
+}
+
+/// A query's products to weights; its sums shrink to their new measure.
+#[inline(always)]
+fn weights(job: &Job<'_>, task: &Task, state: &mut State, [first, query]: [usize; 2]) {
+    let visible = &state.visible[query / task.heads.len()];
+    if visible.iter().all(Range::is_empty) {
+        return;
+    }
+    let scores = state.scores[(query - first) * TILE..].first_chunk_mut::<TILE>().expect("a row of scores");
+    mask(Score { scale: job.how.scale, softcap: job.how.softcap }, scores, visible);
+    let shrink = soften(scores, &mut state.max[query], &mut state.sum[query]);
+    if shrink != 1.0 {
+        for acc in &mut state.acc[query * state.width..][..state.width] {
+            *acc *= shrink;
         }
     }
 }
 
-/// Products to scores; what is not seen to minus infinity.
+/// Weighted values onto the sums of the queries `from..to`.
 #[inline(always)]
-fn mask(score: Score, scores: &mut [f32; TILE], visible: &Visible) {
-    for s in scores.iter_mut() {
-        *s *= score.scale;
-    }
-    if let Some(cap) = score.softcap {
-        for s in scores.iter_mut() {
-            *s = (*s / cap).tanh() * cap;
-        }
-    }
-    let [kept, window] = visible;
-    scores[kept.end..window.start.max(kept.end)].fill(f32::NEG_INFINITY);
-    scores[..kept.start].fill(f32::NEG_INFINITY);
-    scores[window.end.max(kept.end)..].fill(f32::NEG_INFINITY);
-}
-
-/// Scores to weights, over the whole tile so that the order of additions is fixed. Returns what earlier sums shrink by.
-#[inline(always)]
-fn soften(scores: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in scores.chunks_exact(LANES) {
-        for (lane, s) in lanes.iter_mut().zip(chunk) {
-            *lane = if *s > *lane { *s } else { *lane };
-        }
-    }
-    let largest = lanes.iter().fold(*max, |a, b| a.max(*b));
-    let shrink = exp(*max - largest);
-    let mut lanes = [0f32; LANES];
-    for chunk in scores.chunks_exact_mut(LANES) {
-        for (lane, s) in lanes.iter_mut().zip(chunk) {
-            *s = exp(*s - largest);
-            *lane += *s;
-        }
-    }
-    *max = largest;
-    *sum = *sum * shrink + lanes.iter().sum::<f32>();
-    shrink
-}
-
-/// `acc = acc * shrink + Σ weight · value`, for every query.
-#[inline(always)]
-unsafe fn values<S: Simd, E: Element, const Q: usize>(
-    acc: [*mut f32; Q],
-    shrink: [f32; Q],
-    weights: &[[f32; TILE]; Q],
-    keys: Keys<'_, E>,
-    visible: &Visible,
-) {
-    let whole = keys.dim / LANES * LANES;
-    // SAFETY: whole registers of the head, of every sum and value.
-    unsafe {
-        let mut d = 0;
-        while d + 4 * S::WIDTH <= whole {
-            columns::<S, E, Q, 4>(acc, shrink, weights, (keys, d), visible);
-            d += 4 * S::WIDTH;
-        }
-        while d < whole {
-            columns::<S, E, Q, 1>(acc, shrink, weights, (keys, d), visible);
-            d += S::WIDTH;
-        }
-        for d in whole..keys.dim {
-            for i in 0..Q {
-                let acc = acc[i].add(d);
-                *acc *= shrink[i];
-                for key in visible.iter().flat_map(Range::clone) {
-                    *acc = weights[i][key].mul_add((*keys.v.as_ptr().add(keys.places[key] + d)).to_f32(), *acc);
-                }
-            }
-        }
-    }
-}
-
-/// `N` registers of the head from `d` on.
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
-unsafe fn columns<S: Simd, E: Element, const Q: usize, const N: usize>(
-    acc: [*mut f32; Q],
-    shrink: [f32; Q],
-    weights: &[[f32; TILE]; Q],
-    (keys, d): (Keys<'_, E>, usize),
-    visible: &Visible,
-) {
+unsafe fn values<S: Sixteen>(task: &Task, packed: &Packed, state: &mut State, [first, from, to]: [usize; 3]) {
+    let heads = task.heads.len();
+    let tokens = from / heads..(to - 1) / heads + 1;
+    let same = state.visible[tokens.start] == state.visible[tokens.end - 1];
     // SAFETY: passed on.
     unsafe {
-        let mut sums = [[S::splat(0.0); N]; Q];
-        for i in 0..Q {
-            for n in 0..N {
-                sums[i][n] = S::mul(S::load(acc[i].add(d + n * S::WIDTH)), S::splat(shrink[i]));
+        if same {
+            for keys in state.visible[tokens.start].clone() {
+                weigh::<S>(packed, state, [first, from, to], keys);
             }
+            return;
         }
-        for range in visible {
-            for key in range.clone() {
-                let v = keys.v.as_ptr().add(*keys.places.get_unchecked(key) + d);
-                for n in 0..N {
-                    let v = E::load::<S>(v.add(n * S::WIDTH));
-                    for i in 0..Q {
-                        sums[i][n] = S::fma(S::splat(*weights[i].get_unchecked(key)), v, sums[i][n]);
-                    }
-                }
-            }
+        // Where tokens see different keys: from one end of somebody's range to the next. Later tokens see later keys, so
+        // those that see one are neighbours.
+        let mut ends = [TILE; 4 * DEEP];
+        for (ends, range) in ends.chunks_exact_mut(2).zip(state.visible[tokens.clone()].iter().flatten()) {
+            ends.copy_from_slice(&[range.start, range.end]);
         }
-        for i in 0..Q {
-            for n in 0..N {
-                S::store(acc[i].add(d + n * S::WIDTH), sums[i][n]);
+        ends.sort_unstable();
+        for keys in ends.windows(2).map(|ends| ends[0]..ends[1]).filter(|keys| !keys.is_empty()) {
+            let sees = |token: &usize| state.visible[*token].iter().any(|range| range.contains(&keys.start));
+            if let (Some(low), Some(high)) = (tokens.clone().find(sees), tokens.clone().rfind(sees)) {
+                weigh::<S>(packed, state, [first, from.max(low * heads), to.min((high + 1) * heads)], keys);
             }
         }
     }
 }
 
-/// Keys and values of a tile as f32, one after another; those that nobody sees are left as they are.
-///
-/// # Safety
-/// As [`attend`]; `out` has room for a tile of heads.
+/// The values of `keys`, which all of the queries `from..to` see.
 #[inline(always)]
-pub(super) unsafe fn widen<S: Simd, E: Element>(from: &[E], places: &[usize; TILE], seen: &Visible, out: &mut [f32]) {
-    let dim = out.len() / TILE;
-    let whole = dim / LANES * LANES;
-    for key in seen.iter().flat_map(Range::clone) {
-        let (from, out) = (&from[places[key]..][..dim], &mut out[key * dim..][..dim]);
-        // SAFETY: whole registers of the head.
-        unsafe {
-            let mut d = 0;
-            while d < whole {
-                S::store(out.as_mut_ptr().add(d), E::load::<S>(from.as_ptr().add(d)));
-                d += S::WIDTH;
-            }
-        }
-        for (out, from) in out[whole..].iter_mut().zip(&from[whole..]) {
-            *out = from.to_f32();
-        }
+unsafe fn weigh<S: Sixteen>(packed: &Packed, state: &mut State, [first, from, to]: [usize; 3], keys: Range<usize>) {
+    if keys.is_empty() {
+        return;
     }
+    let width = state.width;
+    let acc = state.acc[from * width..to * width].as_mut_ptr();
+    let weights = state.scores[(from - first) * TILE..(to - first) * TILE].as_ptr();
+    let mut rows = Rows::new();
+    for query in 0..to - from {
+        rows.push(weights.wrapping_add(query * TILE + keys.start), acc.wrapping_add(query * width));
+    }
+    let b = packed.v[keys.start * LANES..].as_ptr();
+    // SAFETY: passed on.
+    unsafe { outer::<S>(&rows, Panels { b, step: TILE * LANES, count: width / LANES, len: keys.len() }) }
 }
