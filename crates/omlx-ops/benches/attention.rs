@@ -1,8 +1,10 @@
 //! Attention over block tables: decode (criterion's bytes/s are keys and values read) and prefill (elements/s are FLOP/s).
+//!
+//! `THREADS=1` measures one core, which a busy machine disturbs less.
 
 use candle_core::{DType, Device, Tensor};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use omlx_ops::{Attend, Pool, Reach, RowView, attention};
+use omlx_ops::{Attend, Pool, Reach, RowView, attention, set_threads};
 
 const BLOCK: usize = 64;
 
@@ -46,6 +48,9 @@ fn view(rows: usize, tokens: usize, context: usize) -> RowView {
 }
 
 fn attend(c: &mut Criterion) {
+    if let Some(threads) = std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok()) {
+        set_threads(threads);
+    }
     for (model, dtype) in MODELS.iter().flat_map(|model| [(model, DType::F32), (model, DType::F16)]) {
         let &Model { name, heads, kv_heads, dim, reach } = model;
         let how = Attend { scale: 1.0 / (dim as f32).sqrt(), reach, softcap: None, sinks: None };

@@ -32,10 +32,6 @@ pub(crate) trait Simd {
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
-    /// Sixteen lanes added, in one fixed order; where there is one part, the second does not count.
-    unsafe fn sum(parts: [Self::V; 2]) -> f32;
-    /// Four times [`sum`](Self::sum), to the same bits.
-    unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4];
     /// Rows to columns, of the square that the first [`WIDTH`](Self::WIDTH) registers make.
     unsafe fn turn(square: &mut [Self::V; LANES]);
 }
@@ -119,24 +115,6 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i])
-    }
-    #[inline(always)]
-    unsafe fn sum([mut v, _]: [Self::V; 2]) -> f32 {
-        for i in 0..8 {
-            v[i] += v[i + 8];
-        }
-        // neighbours first, which is what registers do best
-        for step in [1, 2, 4] {
-            for i in (0..8).step_by(2 * step) {
-                v[i] += v[i + step];
-            }
-        }
-        v[0]
-    }
-    #[inline(always)]
-    unsafe fn sum4(parts: [[Self::V; 2]; 4]) -> [f32; 4] {
-        // SAFETY: plain arithmetic.
-        parts.map(|parts| unsafe { Self::sum(parts) })
     }
     #[inline(always)]
     unsafe fn turn(square: &mut [Self::V; LANES]) {

@@ -70,6 +70,16 @@ struct Task {
     heads: Range<usize>,
 }
 
+/// Keys that are worked on together.
+struct Tile {
+    /// The first one's position.
+    start: usize,
+    /// Those that the task's tokens see between them.
+    seen: Visible,
+    /// Where each lies in the pool.
+    places: [usize; TILE],
+}
+
 struct Job<'a> {
     q: &'a [f32],
     stride: usize,
@@ -123,43 +133,44 @@ impl Job<'_> {
         let mut scratch = SCRATCH.take();
         scratch.packed.resize(self.dim);
         scratch.state.begin(self, task);
-        let (first, last) = (self.position(task, task.tokens.start), self.position(task, task.tokens.end - 1));
-        let reach = self.how.reach;
-        let window = reach.first_visible(first) / TILE * TILE;
-        let mut tile = 0;
-        while tile <= last {
-            // a later token keeps no less, and the windows together go from the first one's start to the last one's end
-            let kept = inside(tile, 0, reach.kept(last));
-            if tile < window && kept.is_empty() {
-                tile = window; // between what is kept and the window
-                continue;
-            }
-            let seen = [kept.clone(), inside(tile, reach.first_visible(first).max(tile + kept.end), last + 1)];
-            let places = self.places(task, tile, &seen);
-            let keys = Keys { k, v, places: &places, dim: self.dim };
+        let mut next = self.tile_from(task, 0);
+        while let Some(tile) = next {
+            next = self.tile_from(task, tile.start + TILE);
+            let keys = Keys { k, v, places: &tile.places, dim: self.dim };
             keys.check();
-            self.step(isa, &keys, &seen, (task, tile), &mut scratch);
-            tile += TILE;
+            let ahead = next.as_ref().map_or(&tile.places, |next| &next.places);
+            let Scratch { packed, state } = &mut scratch;
+            state.visible.clear();
+            state.visible.extend(task.tokens.clone().map(|token| self.visible(self.position(task, token), tile.start)));
+            let (keys, seen) = (&keys, &tile.seen);
+            for_isa!(isa, pack::<E: Element>(
+                keys: &Keys<'_, E>,
+                seen: &Visible,
+                ahead: &[usize; TILE],
+                packed: &mut Packed,
+            ));
+            let (job, packed) = (self, &*packed);
+            for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
         }
         self.finish(task, &scratch.state);
         SCRATCH.set(scratch);
     }
 
-    /// One tile's keys, of which `seen` are seen, onto the state of the task.
-    fn step<E: Element>(
-        &self,
-        isa: Isa,
-        keys: &Keys<'_, E>,
-        seen: &Visible,
-        (task, tile): (&Task, usize),
-        scratch: &mut Scratch,
-    ) {
-        let Scratch { packed, state } = scratch;
-        state.visible.clear();
-        state.visible.extend(task.tokens.clone().map(|token| self.visible(self.position(task, token), tile)));
-        for_isa!(isa, pack::<E: Element>(keys: &Keys<'_, E>, seen: &Visible, packed: &mut Packed));
-        let (job, packed) = (self, &*packed);
-        for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
+    /// The first tile from `start` on of which one of the task's tokens sees a key.
+    fn tile_from(&self, task: &Task, mut start: usize) -> Option<Tile> {
+        let (first, last) = (self.position(task, task.tokens.start), self.position(task, task.tokens.end - 1));
+        let reach = self.how.reach;
+        // a later token keeps no less, and the windows together go from the first one's start to the last one's end
+        let mut kept = inside(start, 0, reach.kept(last));
+        if kept.is_empty() {
+            start = start.max(reach.first_visible(first) / TILE * TILE); // between what is kept and the window
+            kept = inside(start, 0, reach.kept(last));
+        }
+        (start <= last).then(|| {
+            let window = inside(start, reach.first_visible(first).max(start + kept.end), last + 1);
+            let seen = [kept, window];
+            Tile { start, places: self.places(task, start, &seen), seen }
+        })
     }
 
     /// Sums of values to their means.

@@ -22,32 +22,41 @@ unsafe fn all_operations<S: Simd>(x: &[f32; 32], out: &mut [f32]) {
             put(3, part, S::load_f16(hf.as_ptr().add(at)));
             put(4, part, S::fma(a, b, S::splat(0.25)));
             put(5, part, S::mul(a, b));
-            let parts = [S::load(x.as_ptr()), S::load(x.as_ptr().add(16 - S::WIDTH))];
-            put(6, part, S::splat(S::sum(parts)));
-            let other = [parts[1], parts[0]];
-            let four = S::sum4([parts, other, parts, parts]);
-            put(7, part, S::splat(four[1]));
-            let mut square = [S::splat(0.0); LANES];
-            for (row, v) in square.iter_mut().enumerate().take(S::WIDTH) {
-                *v = S::load(x.as_ptr().add(row));
-            }
-            S::turn(&mut square);
-            // seen to fail: two registers of the second half swapped
-            for (column, v) in square.iter().enumerate().take(S::WIDTH) {
-                let mut got = [0f32; LANES];
-                S::store(got.as_mut_ptr(), *v);
-                for (row, got) in got.iter().enumerate().take(S::WIDTH) {
-                    assert!(*got == x[row + column] && x[row] != x[row + 1], "row {row}, column {column}");
-                }
-            }
-            assert!(four[2].to_bits() == S::sum(parts).to_bits() && four[0] == four[3], "four sums are those of one");
         }
+    }
+}
+
+/// Rows of different numbers, turned.
+#[inline(always)]
+unsafe fn turned<S: Simd>() {
+    let table: [f32; LANES * LANES] = std::array::from_fn(|i| i as f32);
+    // SAFETY: a row has sixteen numbers; the features exist by `for_isa`.
+    unsafe {
+        let mut square = [S::splat(0.0); LANES];
+        for (row, v) in square.iter_mut().enumerate() {
+            *v = S::load(table.as_ptr().add(row * LANES));
+        }
+        S::turn(&mut square);
+        for (column, v) in square.iter().enumerate().take(S::WIDTH) {
+            let mut got = [0f32; LANES];
+            S::store(got.as_mut_ptr(), *v);
+            for (row, got) in got.iter().enumerate().take(S::WIDTH) {
+                assert!(*got == table[row * LANES + column], "row {row}, column {column}: {got}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_square_is_turned() {
+    for isa in Isa::available() {
+        for_isa!(isa, turned()); // seen to fail: two registers of the upper half swapped
     }
 }
 
 fn run(isa: Isa) -> Vec<u32> {
     let x: [f32; 32] = std::array::from_fn(|i| ((i * 7919 + 13) % 101) as f32 / 7.0 - 6.0);
-    let mut out = vec![0f32; 8 * LANES];
+    let mut out = vec![0f32; 6 * LANES];
     let (x, out_ref) = (&x, &mut out[..]);
     for_isa!(isa, all_operations::<>(x: &[f32; 32], out_ref: &mut [f32]));
     out.iter().map(|v| v.to_bits()).collect()

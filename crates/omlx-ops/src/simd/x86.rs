@@ -46,14 +46,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn sum([v, _]: [__m512; 2]) -> f32 {
-        unsafe { sum8(halves(v)) }
-    }
-    #[inline(always)]
-    unsafe fn sum4([a, b, c, d]: [[__m512; 2]; 4]) -> [f32; 4] {
-        unsafe { four_sums([halves(a[0]), halves(b[0]), halves(c[0]), halves(d[0])]) }
-    }
-    #[inline(always)]
     unsafe fn turn(square: &mut [__m512; LANES]) {
         unsafe {
             // four rows: their numbers of column 4l + m, for each quarter l
@@ -117,21 +109,6 @@ impl Simd for Avx2 {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
-    unsafe fn sum([low, high]: [__m256; 2]) -> f32 {
-        unsafe { sum8(_mm256_add_ps(low, high)) }
-    }
-    #[inline(always)]
-    unsafe fn sum4([a, b, c, d]: [[__m256; 2]; 4]) -> [f32; 4] {
-        unsafe {
-            four_sums([
-                _mm256_add_ps(a[0], a[1]),
-                _mm256_add_ps(b[0], b[1]),
-                _mm256_add_ps(c[0], c[1]),
-                _mm256_add_ps(d[0], d[1]),
-            ])
-        }
-    }
-    #[inline(always)]
     unsafe fn turn(square: &mut [__m256; LANES]) {
         unsafe {
             // four rows: their numbers of column 4l + m, for each half l
@@ -149,36 +126,5 @@ impl Simd for Avx2 {
                 square[4 + m] = _mm256_permute2f128_ps::<0x31>(low, high);
             }
         }
-    }
-}
-
-/// The lower and the upper eight added.
-#[inline(always)]
-unsafe fn halves(v: __m512) -> __m256 {
-    // SAFETY: AVX-512 exists wherever the callers run.
-    unsafe { _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)) }
-}
-
-/// Neighbours, then pairs of neighbours, then the two halves.
-#[inline(always)]
-unsafe fn sum8(v: __m256) -> f32 {
-    // SAFETY: AVX exists wherever the callers run.
-    unsafe {
-        let two = _mm256_add_ps(v, _mm256_movehdup_ps(v));
-        let four = _mm256_add_ps(two, _mm256_permute_ps::<0b10>(two));
-        _mm_cvtss_f32(_mm_add_ss(_mm256_castps256_ps128(four), _mm256_extractf128_ps::<1>(four)))
-    }
-}
-
-/// Four times `sum8`, to the same bits.
-#[inline(always)]
-unsafe fn four_sums([a, b, c, d]: [__m256; 4]) -> [f32; 4] {
-    // SAFETY: AVX exists wherever the callers run.
-    unsafe {
-        let all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
-        let sums = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
-        let mut out = [0f32; 4];
-        _mm_storeu_ps(out.as_mut_ptr(), sums);
-        out
     }
 }

@@ -54,7 +54,7 @@ pub(super) unsafe fn outer<S: Sixteen>(rows: &Rows, panels: Panels) {
             (5, true) => strip::<S, 5, 4>(rows, panels),
             (6, true) => strip::<S, 6, 4>(rows, panels),
             (2, false) => strip::<S, 2, 2>(rows, panels),
-            (3, false) => strip::<S, 3, 2>(rows, panels),
+            (3, false) => strip::<S, 3, 1>(rows, panels),
             (4, false) => strip::<S, 4, 1>(rows, panels),
             (5, false) => strip::<S, 5, 1>(rows, panels),
             (6, false) => strip::<S, 6, 1>(rows, panels),

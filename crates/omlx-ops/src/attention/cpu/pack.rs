@@ -7,10 +7,14 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use crate::simd::sixteen::Sixteen;
 use crate::simd::{LANES, Simd};
 
 /// Keys per tile, cut at multiples of it.
 pub(super) const TILE: usize = 64;
+/// Numbers from one panel of values to the next. One row stays empty: a multiple of a page would put all panels' rows of a key
+/// into the same few lines of the cache.
+pub(super) const STEP: usize = (TILE + 1) * LANES;
 
 /// A type that pools are made of.
 pub(super) trait Element: Copy + Sync {
@@ -63,26 +67,33 @@ impl<E: Element> Keys<'_, E> {
 #[derive(Default)]
 pub(super) struct Packed {
     pub(super) k: Vec<f32>, // [TILE / 16, D, 16]
-    pub(super) v: Vec<f32>, // [D / 16, TILE, 16], D rounded up
+    pub(super) v: Vec<f32>, // [D / 16, TILE + 1, 16], D rounded up
 }
 
 impl Packed {
     pub(super) fn resize(&mut self, dim: usize) {
         self.k.resize(TILE * dim, 0.0);
-        self.v.resize(TILE * dim.next_multiple_of(LANES), 0.0);
+        self.v.resize(dim.div_ceil(LANES) * STEP, 0.0);
     }
 }
 
-/// Fills the panels: of keys those in which somebody sees one, of values the rows of those that are seen.
+/// Fills the panels: of keys those in which somebody sees one, of values the rows of those that are seen. Asks for those at
+/// `next`, so that a tile need not wait for memory line by line.
 ///
 /// # Safety
 /// The instruction set of `S` exists, `keys.check()` holds, and the panels have the size of the head.
 #[inline(always)]
-pub(super) unsafe fn pack<S: Simd, E: Element>(keys: &Keys<'_, E>, seen: &Visible, room: &mut Packed) {
+pub(super) unsafe fn pack<S: Simd + Sixteen, E: Element>(
+    keys: &Keys<'_, E>,
+    seen: &Visible,
+    next: &[usize; TILE],
+    room: &mut Packed,
+) {
     let step = keys.dim * LANES;
     for panel in 0..TILE / LANES {
         let (from, to) = (panel * LANES, (panel + 1) * LANES);
         if seen.iter().any(|range| !range.is_empty() && range.start < to && range.end > from) {
+            soon::<S, E>(keys, &next[from..to]);
             for part in 0..S::PARTS {
                 // SAFETY: passed on.
                 unsafe { turn::<S, E>(keys, from + part * S::WIDTH, &mut room.k[panel * step..][..step]) }
@@ -92,6 +103,22 @@ pub(super) unsafe fn pack<S: Simd, E: Element>(keys: &Keys<'_, E>, seen: &Visibl
     for key in seen.iter().flat_map(Range::clone) {
         // SAFETY: passed on.
         unsafe { values::<S, E>(keys, key, &mut room.v) }
+    }
+}
+
+/// Keys and values at `places` will be read.
+#[inline(always)]
+fn soon<S: Sixteen, E: Element>(keys: &Keys<'_, E>, places: &[usize]) {
+    const LINE: usize = 64;
+    for place in places {
+        let (k, v) = (keys.k.as_ptr().wrapping_add(*place), keys.v.as_ptr().wrapping_add(*place));
+        for at in (0..keys.dim).step_by(LINE / size_of::<E>()) {
+            // SAFETY: nothing is read.
+            unsafe {
+                S::soon(k.wrapping_add(at));
+                S::soon(v.wrapping_add(at));
+            }
+        }
     }
 }
 
@@ -139,11 +166,11 @@ unsafe fn values<S: Simd, E: Element>(keys: &Keys<'_, E>, key: usize, panels: &m
             for part in 0..S::PARTS {
                 S::store(out.add(part * S::WIDTH), E::load::<S>(from.as_ptr().add(d + part * S::WIDTH)));
             }
-            out = out.add(TILE * LANES);
+            out = out.add(STEP);
         }
     }
     if whole < keys.dim {
-        let rest = &mut panels[whole * TILE + key * LANES..][..LANES];
+        let rest = &mut panels[whole / LANES * STEP + key * LANES..][..LANES];
         rest.fill(0.0);
         for (out, v) in rest.iter_mut().zip(&from[whole..]) {
             *out = v.to_f32();

@@ -4,7 +4,7 @@
 
 use super::pack::{TILE, Visible};
 use crate::simd::LANES;
-use crate::simd::exp::exp;
+use crate::simd::exp::decay;
 
 /// What is done to a product before the softmax.
 #[derive(Clone, Copy)]
@@ -40,11 +40,11 @@ pub(super) fn soften(scores: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> 
         }
     }
     let largest = larger(halves(lanes, larger), *max);
-    let shrink = exp(*max - largest);
+    let shrink = decay(*max - largest);
     let mut lanes = [0f32; LANES];
     for chunk in scores.chunks_exact_mut(LANES) {
         for (lane, s) in lanes.iter_mut().zip(chunk) {
-            *s = exp(*s - largest);
+            *s = decay(*s - largest);
             *lane += *s;
         }
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::outer::{DEEP, Panels, Rows, outer};
-use super::pack::{Packed, TILE, Visible};
+use super::pack::{Packed, STEP, TILE, Visible};
 use super::softmax::{Score, mask, soften};
 use super::{Job, Task};
 use crate::simd::LANES;
@@ -172,5 +172,5 @@ unsafe fn weigh<S: Sixteen>(packed: &Packed, state: &mut State, [first, from, to
     }
     let b = packed.v[keys.start * LANES..].as_ptr();
     // SAFETY: passed on.
-    unsafe { outer::<S>(&rows, Panels { b, step: TILE * LANES, count: width / LANES, len: keys.len() }) }
+    unsafe { outer::<S>(&rows, Panels { b, step: STEP, count: width / LANES, len: keys.len() }) }
 }
