@@ -32,6 +32,10 @@ pub(crate) trait Simd {
     /// `a * b + c` with one rounding.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// The largest of sixteen lanes that are numbers; where there is one part, the second does not count.
+    unsafe fn largest(parts: [Self::V; 2]) -> f32;
+    /// The larger of each two; `b` where one is not a number.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// Rows to columns, of the square that the first [`WIDTH`](Self::WIDTH) registers make.
     unsafe fn turn(square: &mut [Self::V; LANES]);
 }
@@ -115,6 +119,14 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn largest([v, _]: [Self::V; 2]) -> f32 {
+        v.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
     #[inline(always)]
     unsafe fn turn(square: &mut [Self::V; LANES]) {

@@ -4,6 +4,7 @@
 //! batch or task it arrives in. A task is some tokens of one row for one key head (or a part of its query heads); each
 //! tile is laid out for products once for all of them.
 
+mod few;
 mod outer;
 mod pack;
 mod softmax;
@@ -142,14 +143,26 @@ impl Job<'_> {
             let Scratch { packed, state } = &mut scratch;
             state.visible.clear();
             state.visible.extend(task.tokens.clone().map(|token| self.visible(self.position(task, token), tile.start)));
-            let (keys, seen) = (&keys, &tile.seen);
+            let (job, keys, seen) = (self, &keys, &tile.seen);
+            if few::is_few(task) {
+                let room = (&mut *packed, &mut *state);
+                use few::attend;
+                for_isa!(isa, attend::<E: Element>(
+                    job: &Job<'_>,
+                    task: &Task,
+                    keys: &Keys<'_, E>,
+                    ahead: &[usize; TILE],
+                    room: (&mut Packed, &mut State),
+                ));
+                continue;
+            }
             for_isa!(isa, pack::<E: Element>(
                 keys: &Keys<'_, E>,
                 seen: &Visible,
                 ahead: &[usize; TILE],
                 packed: &mut Packed,
             ));
-            let (job, packed) = (self, &*packed);
+            let packed = &*packed;
             for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
         }
         self.finish(task, &scratch.state);

@@ -22,14 +22,15 @@ unsafe fn all_operations<S: Simd>(x: &[f32; 32], out: &mut [f32]) {
             put(3, part, S::load_f16(hf.as_ptr().add(at)));
             put(4, part, S::fma(a, b, S::splat(0.25)));
             put(5, part, S::mul(a, b));
+            put(6, part, S::max(a, b));
+            put(7, part, S::splat(S::largest([S::load(x.as_ptr()), S::load(x.as_ptr().add(16 - S::WIDTH))])));
         }
     }
 }
 
 /// Rows of different numbers, turned.
 #[inline(always)]
-unsafe fn turned<S: Simd>() {
-    let table: [f32; LANES * LANES] = std::array::from_fn(|i| i as f32);
+unsafe fn turned<S: Simd>(table: &[f32]) {
     // SAFETY: a row has sixteen numbers; the features exist by `for_isa`.
     unsafe {
         let mut square = [S::splat(0.0); LANES];
@@ -49,14 +50,16 @@ unsafe fn turned<S: Simd>() {
 
 #[test]
 fn a_square_is_turned() {
+    let table: Vec<f32> = (0..LANES * LANES).map(|i| i as f32).collect();
     for isa in Isa::available() {
-        for_isa!(isa, turned()); // seen to fail: two registers of the upper half swapped
+        let table = &table[..];
+        for_isa!(isa, turned::<>(table: &[f32])); // seen to fail: two registers of the upper half swapped
     }
 }
 
 fn run(isa: Isa) -> Vec<u32> {
     let x: [f32; 32] = std::array::from_fn(|i| ((i * 7919 + 13) % 101) as f32 / 7.0 - 6.0);
-    let mut out = vec![0f32; 6 * LANES];
+    let mut out = vec![0f32; 8 * LANES];
     let (x, out_ref) = (&x, &mut out[..]);
     for_isa!(isa, all_operations::<>(x: &[f32; 32], out_ref: &mut [f32]));
     out.iter().map(|v| v.to_bits()).collect()

@@ -46,6 +46,14 @@ impl Simd for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn largest([v, _]: [__m512; 2]) -> f32 {
+        unsafe { largest8(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v))) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
     unsafe fn turn(square: &mut [__m512; LANES]) {
         unsafe {
             // four rows: their numbers of column 4l + m, for each quarter l
@@ -109,6 +117,14 @@ impl Simd for Avx2 {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn largest([low, high]: [__m256; 2]) -> f32 {
+        unsafe { largest8(_mm256_max_ps(low, high)) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
     unsafe fn turn(square: &mut [__m256; LANES]) {
         unsafe {
             // four rows: their numbers of column 4l + m, for each half l
@@ -126,5 +142,15 @@ impl Simd for Avx2 {
                 square[4 + m] = _mm256_permute2f128_ps::<0x31>(low, high);
             }
         }
+    }
+}
+
+#[inline(always)]
+unsafe fn largest8(v: __m256) -> f32 {
+    // SAFETY: AVX exists wherever the callers run.
+    unsafe {
+        let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
     }
 }

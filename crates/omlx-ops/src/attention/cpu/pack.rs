@@ -108,7 +108,7 @@ pub(super) unsafe fn pack<S: Simd + Sixteen, E: Element>(
 
 /// Keys and values at `places` will be read.
 #[inline(always)]
-fn soon<S: Sixteen, E: Element>(keys: &Keys<'_, E>, places: &[usize]) {
+pub(super) fn soon<S: Sixteen, E: Element>(keys: &Keys<'_, E>, places: &[usize]) {
     const LINE: usize = 64;
     for place in places {
         let (k, v) = (keys.k.as_ptr().wrapping_add(*place), keys.v.as_ptr().wrapping_add(*place));
@@ -125,7 +125,7 @@ fn soon<S: Sixteen, E: Element>(keys: &Keys<'_, E>, places: &[usize]) {
 /// A register's worth of keys, from `first` on, into their columns of a panel.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
-unsafe fn turn<S: Simd, E: Element>(keys: &Keys<'_, E>, first: usize, panel: &mut [f32]) {
+pub(super) unsafe fn turn<S: Simd, E: Element>(keys: &Keys<'_, E>, first: usize, panel: &mut [f32]) {
     let column = first % LANES;
     let mut d = 0;
     // SAFETY: whole registers of every key; the panel has sixteen numbers for each of the head.

@@ -3,8 +3,8 @@
 //! Always over the whole tile, in sixteen lanes and then halves, so that the order of additions is fixed.
 
 use super::pack::{TILE, Visible};
-use crate::simd::LANES;
 use crate::simd::exp::decay;
+use crate::simd::{LANES, Simd};
 
 /// What is done to a product before the softmax.
 #[derive(Clone, Copy)]
@@ -31,16 +31,22 @@ pub(super) fn mask(score: Score, scores: &mut [f32; TILE], visible: &Visible) {
 }
 
 /// Scores to weights. Returns what earlier sums shrink by.
+///
+/// # Safety
+/// The instruction set of `S` exists.
 #[inline(always)]
-pub(super) fn soften(scores: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in scores.chunks_exact(LANES) {
-        for (lane, s) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(*s, *lane);
+pub(super) unsafe fn soften<S: Simd>(scores: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
+    // SAFETY: whole registers of scores.
+    let largest = unsafe {
+        let mut largest = [S::splat(f32::NEG_INFINITY); 2];
+        for chunk in scores.chunks_exact(LANES) {
+            for part in 0..S::PARTS {
+                largest[part] = S::max(S::load(chunk[part * S::WIDTH..].as_ptr()), largest[part]);
+            }
         }
-    }
-    let largest = larger(halves(lanes, larger), *max);
-    let shrink = decay(*max - largest);
+        S::largest(largest).max(*max)
+    };
+    let shrink = if largest == *max { 1.0 } else { decay(*max - largest) }; // the usual case costs nothing
     let mut lanes = [0f32; LANES];
     for chunk in scores.chunks_exact_mut(LANES) {
         for (lane, s) in lanes.iter_mut().zip(chunk) {
@@ -49,22 +55,16 @@ pub(super) fn soften(scores: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> 
         }
     }
     *max = largest;
-    *sum = *sum * shrink + halves(lanes, |a, b| a + b);
+    *sum = *sum * shrink + halves(lanes);
     shrink
 }
 
-/// The larger one; the second where the first is not a number.
+/// Sixteen added: the upper half onto the lower, four times.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
-}
-
-/// Sixteen to one: the upper half onto the lower, four times.
-#[inline(always)]
-fn halves(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+fn halves(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
         for i in 0..half {
-            lanes[i] = join(lanes[i], lanes[i + half]);
+            lanes[i] += lanes[i + half];
         }
     }
     lanes[0]

@@ -9,8 +9,8 @@ use super::outer::{DEEP, Panels, Rows, outer};
 use super::pack::{Packed, STEP, TILE, Visible};
 use super::softmax::{Score, mask, soften};
 use super::{Job, Task};
-use crate::simd::LANES;
 use crate::simd::sixteen::Sixteen;
+use crate::simd::{LANES, Simd};
 
 /// Groups whose scores are computed before any of them is weighted, so that first the keys and then the values are close.
 const GROUPS: usize = 4;
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// `[tokens]`: what each sees of the tile.
     pub(super) visible: Vec<Visible>,
     /// `[GROUPS * DEEP, TILE]`: products, then weights.
-    scores: Vec<f32>,
+    pub(super) scores: Vec<f32>,
 }
 
 impl State {
@@ -56,7 +56,7 @@ impl State {
 /// # Safety
 /// The instruction set of `S` exists, `state` was begun for the task, and `packed` holds all keys that are seen.
 #[inline(always)]
-pub(super) unsafe fn attend<S: Sixteen>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State) {
+pub(super) unsafe fn attend<S: Simd + Sixteen>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State) {
     let count = task.tokens.len() * task.heads.len();
     // Groups of almost one size: eight queries are four and four, not six and two.
     let groups = count.div_ceil(DEEP);
@@ -70,7 +70,7 @@ pub(super) unsafe fn attend<S: Sixteen>(job: &Job<'_>, task: &Task, packed: &Pac
                 products::<S>(job, task, packed, state, [first, start(group), start(group + 1)]);
             }
             for query in first..start(batch.end) {
-                weights(job, task, state, [first, query]);
+                weights::<S>(job, task, state, [first, query]);
             }
             for group in batch {
                 values::<S>(task, packed, state, [first, start(group), start(group + 1)]);
@@ -89,37 +89,43 @@ unsafe fn products<S: Sixteen>(
     [first, from, to]: [usize; 3],
 ) {
     let heads = task.heads.len();
-    let all = &state.visible[from / heads..=(to - 1) / heads];
-    let seen = all.iter().flatten().filter(|range| !range.is_empty());
-    let (low, high) = seen.fold((TILE, 0), |(low, high), range| (range.start.min(low), range.end.max(high)));
-    if low >= high {
+    let panels = seen_panels(&state.visible[from / heads..=(to - 1) / heads]);
+    if panels.is_empty() {
         return;
     }
-    let (low, high) = (low / LANES, high.div_ceil(LANES));
     let scores = &mut state.scores[(from - first) * TILE..(to - first) * TILE];
     scores.fill(0.0);
     let scores = scores.as_mut_ptr();
     let mut rows = Rows::new();
     for query in from..to {
         let q = job.query(task.tokens.start + query / heads, task.heads.start + query % heads);
-        rows.push(q.as_ptr(), scores.wrapping_add((query - from) * TILE + low * LANES));
+        rows.push(q.as_ptr(), scores.wrapping_add((query - from) * TILE + panels.start * LANES));
     }
     let step = job.dim * LANES;
-    let b = packed.k[low * step..high * step].as_ptr();
+    let b = packed.k[panels.start * step..panels.end * step].as_ptr();
     // SAFETY: passed on; a query has as many numbers as a key.
-    unsafe { outer::<S>(&rows, Panels { b, step, count: high - low, len: job.dim }) }
+    unsafe { outer::<S>(&rows, Panels { b, step, count: panels.len(), len: job.dim }) }
+}
+
+/// From the first panel in which one of some tokens sees a key to the last one.
+#[inline(always)]
+pub(super) fn seen_panels(visible: &[Visible]) -> Range<usize> {
+    let seen = visible.iter().flatten().filter(|range| !range.is_empty());
+    let (low, high) = seen.fold((TILE, 0), |(low, high), range| (range.start.min(low), range.end.max(high)));
+    low / LANES..high.div_ceil(LANES)
 }
 
 /// A query's products to weights; its sums shrink to their new measure.
 #[inline(always)]
-fn weights(job: &Job<'_>, task: &Task, state: &mut State, [first, query]: [usize; 2]) {
+pub(super) unsafe fn weights<S: Simd>(job: &Job<'_>, task: &Task, state: &mut State, [first, query]: [usize; 2]) {
     let visible = &state.visible[query / task.heads.len()];
     if visible.iter().all(Range::is_empty) {
         return;
     }
     let scores = state.scores[(query - first) * TILE..].first_chunk_mut::<TILE>().expect("a row of scores");
     mask(Score { scale: job.how.scale, softcap: job.how.softcap }, scores, visible);
-    let shrink = soften(scores, &mut state.max[query], &mut state.sum[query]);
+    // SAFETY: passed on.
+    let shrink = unsafe { soften::<S>(scores, &mut state.max[query], &mut state.sum[query]) };
     if shrink != 1.0 {
         for acc in &mut state.acc[query * state.width..][..state.width] {
             *acc *= shrink;
