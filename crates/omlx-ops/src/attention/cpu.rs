@@ -22,8 +22,10 @@ use crate::simd::{Isa, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
-/// Queries per task that are worth the layout of a tile.
-const QUERIES: usize = 96;
+/// Queries per task: the more, the less often a tile is laid out.
+const QUERIES: usize = 192;
+/// Numbers of weighted sums per task that stay close.
+const ROOM: usize = 24 << 10;
 /// Query tokens per task that are worth it where tasks are few.
 const TOKENS: usize = 16;
 
@@ -108,7 +110,7 @@ impl Job<'_> {
         // Few tasks (decode with few rows): share a group's query heads out as well.
         let each = group.div_ceil(threads.div_ceil(work.max(1)));
         // Large tasks lay out fewer tiles, but every thread should have some.
-        let most = (QUERIES / each).min(work / (4 * threads)).max(TOKENS);
+        let most = (QUERIES.min(ROOM / self.dim.max(1)) / each).min(work / (4 * threads)).max(TOKENS);
         let mut tasks = Vec::new();
         for row in 0..self.rows.rows() {
             let (from, to) = (self.rows.starts[row] as usize, self.rows.starts[row + 1] as usize);

@@ -121,7 +121,6 @@ unsafe fn tile<S: Sixteen, const M: usize, const P: usize>(rows: &Rows, panels: 
 
 /// Number `k` of every row by row `k` of every panel.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "as in `tile`")]
 unsafe fn one<S: Sixteen, const M: usize, const P: usize>(
     a: &[*const f32; M],
     b: &[*const f32; P],
