@@ -87,7 +87,7 @@ impl Case {
             let diff = (&fast - &slow).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
             // seen to fail: window one longer; key head h % Hkv; tile's first key skipped
             assert!(diff < 3e-6, "{isa:?}: {diff}");
-            // seen to fail: the sum of sixteen lanes begun at the other end
+            // seen to fail: the sum of sixteen lanes in another order on one set
             assert!(bits(&fast) == portable, "{isa:?} is not what plain arithmetic gives");
             self.check_alone(isa, &q, pool, &how, &fast);
         }
