@@ -17,6 +17,8 @@ pub(crate) const LANES: usize = 16;
 /// One instruction set. All functions are unsafe: the caller makes sure that the set exists and that [`WIDTH`](Self::WIDTH)
 /// elements can be read.
 pub(crate) trait Simd {
+    /// Which set this is.
+    const ISA: Isa;
     /// One register.
     type V: Copy;
     /// Numbers in a register: 16, or 8.
@@ -83,6 +85,7 @@ impl Isa {
 pub(crate) struct Portable;
 
 impl Simd for Portable {
+    const ISA: Isa = Isa::Portable;
     type V = [f32; LANES];
     const WIDTH: usize = LANES;
 

@@ -4,12 +4,13 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{LANES, Simd};
+use super::{Isa, LANES, Simd};
 
 /// AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later): one register is one vector.
 pub(crate) struct Avx512;
 
 impl Simd for Avx512 {
+    const ISA: Isa = Isa::Avx512;
     type V = __m512;
     const WIDTH: usize = 16;
 
@@ -82,6 +83,7 @@ impl Simd for Avx512 {
 pub(crate) struct Avx2;
 
 impl Simd for Avx2 {
+    const ISA: Isa = Isa::Avx2;
     type V = __m256;
     const WIDTH: usize = 8;
 

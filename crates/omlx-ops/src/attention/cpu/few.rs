@@ -29,29 +29,7 @@ pub(super) unsafe fn attend<S: Simd + Sixteen, E: Element>(
     next: &[usize; TILE],
     (packed, state): (&mut Packed, &mut State),
 ) {
-    let room = (&mut packed.k[..], state);
-    // SAFETY: passed on.
-    unsafe {
-        match task.heads.len() {
-            1 => heads::<S, E, 1>(job, task, keys, next, room),
-            2 => heads::<S, E, 2>(job, task, keys, next, room),
-            3 => heads::<S, E, 3>(job, task, keys, next, room),
-            4 => heads::<S, E, 4>(job, task, keys, next, room),
-            5 => heads::<S, E, 5>(job, task, keys, next, room),
-            6 => heads::<S, E, 6>(job, task, keys, next, room),
-            more => unreachable!("{more} heads are not few"),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn heads<S: Simd + Sixteen, E: Element, const M: usize>(
-    job: &Job<'_>,
-    task: &Task,
-    keys: &Keys<'_, E>,
-    next: &[usize; TILE],
-    (panels, state): (&mut [f32], &mut State),
-) {
+    let (panels, count) = (&mut packed.k[..], task.heads.len());
     let visible = state.visible[0].clone();
     let step = job.dim * LANES;
     // SAFETY: passed on; a query has as many numbers as a key.
@@ -63,17 +41,25 @@ unsafe fn heads<S: Simd + Sixteen, E: Element, const M: usize>(
                 turn::<S, E>(keys, first + part * S::WIDTH, &mut panels[..step]);
             }
             let mut rows = Rows::new();
-            for m in 0..M {
-                let scores = &mut state.scores[m * TILE + first..][..LANES];
+            for query in 0..count {
+                let scores = &mut state.scores[query * TILE + first..][..LANES];
                 scores.fill(0.0);
-                rows.push(job.query(task.tokens.start, task.heads.start + m).as_ptr(), scores.as_mut_ptr());
+                rows.push(job.query(task.tokens.start, task.heads.start + query).as_ptr(), scores.as_mut_ptr());
             }
-            outer::<S>(&rows, Panels { b: panels.as_ptr(), step, count: 1, len: job.dim });
+            outer(S::ISA, &rows, Panels { b: panels.as_ptr(), step, count: 1, len: job.dim });
         }
-        for query in 0..M {
+        for query in 0..count {
             weights::<S>(job, task, state, [0, query]);
         }
-        values::<S, E, M>(keys, &visible, state);
+        match count {
+            1 => values::<S, E, 1>(keys, &visible, state),
+            2 => values::<S, E, 2>(keys, &visible, state),
+            3 => values::<S, E, 3>(keys, &visible, state),
+            4 => values::<S, E, 4>(keys, &visible, state),
+            5 => values::<S, E, 5>(keys, &visible, state),
+            6 => values::<S, E, 6>(keys, &visible, state),
+            more => unreachable!("{more} heads are not few"),
+        }
     }
 }
 

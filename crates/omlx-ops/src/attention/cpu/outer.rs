@@ -3,8 +3,8 @@
 //! A panel holds sixteen columns side by side, row after row of sixteen numbers. An output is one chain of fused
 //! multiply-adds along the panel's rows, begun with what already stands there, for one row of `a` as for six.
 
-use crate::simd::LANES;
 use crate::simd::sixteen::Sixteen;
+use crate::simd::{Isa, LANES, for_isa};
 
 /// Rows that go together at most.
 pub(super) const DEEP: usize = 6;
@@ -38,12 +38,17 @@ pub(super) struct Panels {
     pub(super) len: usize,
 }
 
-/// `out += a · b`.
+/// `out += a · b`. A function of its own for each instruction set: inlined wherever it is called, it would be most of the crate.
 ///
 /// # Safety
-/// The instruction set of `S` exists, each row has `len` numbers and outputs for all panels, and no two rows share outputs.
+/// The instruction set exists, each row has `len` numbers and outputs for all panels, and no two rows share outputs.
 #[inline(always)]
-pub(super) unsafe fn outer<S: Sixteen>(rows: &Rows, panels: Panels) {
+pub(super) unsafe fn outer(isa: Isa, rows: &Rows, panels: Panels) {
+    for_isa!(isa, by_count::<>(rows: &Rows, panels: Panels));
+}
+
+#[inline(always)]
+unsafe fn by_count<S: Sixteen>(rows: &Rows, panels: Panels) {
     // SAFETY: passed on.
     unsafe {
         match (rows.count, S::ROOMY) {

@@ -9,7 +9,6 @@ use super::outer::{DEEP, Panels, Rows, outer};
 use super::pack::{Packed, STEP, TILE, Visible};
 use super::softmax::{Score, mask, soften};
 use super::{Job, Task};
-use crate::simd::sixteen::Sixteen;
 use crate::simd::{LANES, Simd};
 
 /// Groups whose scores are computed before any of them is weighted, so that first the keys and then the values are close.
@@ -56,7 +55,7 @@ impl State {
 /// # Safety
 /// The instruction set of `S` exists, `state` was begun for the task, and `packed` holds all keys that are seen.
 #[inline(always)]
-pub(super) unsafe fn attend<S: Simd + Sixteen>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State) {
+pub(super) unsafe fn attend<S: Simd>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State) {
     let count = task.tokens.len() * task.heads.len();
     // Groups of almost one size: eight queries are four and four, not six and two.
     let groups = count.div_ceil(DEEP);
@@ -81,7 +80,7 @@ pub(super) unsafe fn attend<S: Simd + Sixteen>(job: &Job<'_>, task: &Task, packe
 
 /// Products of the queries `from..to`, of all panels in which they see a key. `first` has the first row of scores.
 #[inline(always)]
-unsafe fn products<S: Sixteen>(
+unsafe fn products<S: Simd>(
     job: &Job<'_>,
     task: &Task,
     packed: &Packed,
@@ -104,7 +103,7 @@ unsafe fn products<S: Sixteen>(
     let step = job.dim * LANES;
     let b = packed.k[panels.start * step..panels.end * step].as_ptr();
     // SAFETY: passed on; a query has as many numbers as a key.
-    unsafe { outer::<S>(&rows, Panels { b, step, count: panels.len(), len: job.dim }) }
+    unsafe { outer(S::ISA, &rows, Panels { b, step, count: panels.len(), len: job.dim }) }
 }
 
 /// From the first panel in which one of some tokens sees a key to the last one.
@@ -135,7 +134,7 @@ pub(super) unsafe fn weights<S: Simd>(job: &Job<'_>, task: &Task, state: &mut St
 
 /// Weighted values onto the sums of the queries `from..to`.
 #[inline(always)]
-unsafe fn values<S: Sixteen>(task: &Task, packed: &Packed, state: &mut State, [first, from, to]: [usize; 3]) {
+unsafe fn values<S: Simd>(task: &Task, packed: &Packed, state: &mut State, [first, from, to]: [usize; 3]) {
     let heads = task.heads.len();
     let tokens = from / heads..(to - 1) / heads + 1;
     let same = state.visible[tokens.start] == state.visible[tokens.end - 1];
@@ -165,7 +164,7 @@ unsafe fn values<S: Sixteen>(task: &Task, packed: &Packed, state: &mut State, [f
 
 /// The values of `keys`, which all of the queries `from..to` see.
 #[inline(always)]
-unsafe fn weigh<S: Sixteen>(packed: &Packed, state: &mut State, [first, from, to]: [usize; 3], keys: Range<usize>) {
+unsafe fn weigh<S: Simd>(packed: &Packed, state: &mut State, [first, from, to]: [usize; 3], keys: Range<usize>) {
     if keys.is_empty() {
         return;
     }
@@ -178,5 +177,5 @@ unsafe fn weigh<S: Sixteen>(packed: &Packed, state: &mut State, [first, from, to
     }
     let b = packed.v[keys.start * LANES..].as_ptr();
     // SAFETY: passed on.
-    unsafe { outer::<S>(&rows, Panels { b, step: STEP, count: width / LANES, len: keys.len() }) }
+    unsafe { outer(S::ISA, &rows, Panels { b, step: STEP, count: width / LANES, len: keys.len() }) }
 }
