@@ -11,6 +11,10 @@ use crate::Error;
 /// product of a few rows costs nearly as much as one of these.
 pub(crate) const MIN_CHUNK: usize = 32;
 
+/// How many times longer than among streams a step may take while nobody decodes. Long enough that chunks fill a matrix
+/// product, short enough that a newcomer is seen, and a leaver's place is free, in less than half a second.
+pub(crate) const PATIENCE: u64 = 4;
+
 /// The limits of one engine. Every number but `head_start` has to be at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -21,8 +25,8 @@ pub struct Config {
     pub step_tokens: usize,
     /// Most prompt tokens of one request in one step; at most `step_tokens` counts.
     pub chunk_tokens: usize,
-    /// How long a step may take while somebody waits for the next token: prompts are read in chunks of the size that keeps to it.
-    /// `None` lets every step be as large as `step_tokens`.
+    /// How long a step may take while somebody waits for the next token, and a fourth of how long it may take otherwise: prompts
+    /// are read in chunks of the size that keeps to it. `None` lets every step be as large as `step_tokens`.
     pub step_time: Option<Duration>,
     /// Steps by which an interactive request may come later than batch work and still go first.
     pub head_start: usize,

@@ -11,7 +11,7 @@ use omlx_kv::KvCache;
 use omlx_models::Model;
 use omlx_sched::{Sched, Target};
 
-use crate::config::MIN_CHUNK;
+use crate::config::{MIN_CHUNK, PATIENCE};
 use crate::engine::Engine;
 use crate::guard::Promise;
 use crate::press::Press;
@@ -54,9 +54,11 @@ pub fn spawn(
         waiting: config.waiting,
         context: fit.context,
         head_start: config.head_start,
-        target: config
-            .step_time
-            .map(|time| Target { micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), min_chunk: MIN_CHUNK }),
+        target: config.step_time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)).map(|micros| Target {
+            micros,
+            idle_micros: micros.saturating_mul(PATIENCE),
+            min_chunk: MIN_CHUNK,
+        }),
     };
     let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
     let (handle, mailbox) = channel(config.waiting);

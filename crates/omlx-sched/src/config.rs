@@ -18,7 +18,7 @@ pub struct Config {
     pub context: usize,
     /// Steps by which an interactive sequence may come later than a batch one and still go first.
     pub head_start: usize,
-    /// How long a step may take while somebody waits for the next token; `None` lets every step be as large as it can.
+    /// How long a step may take; `None` lets every step be as large as it can.
     pub target: Option<Target>,
 }
 
@@ -26,7 +26,7 @@ impl Config {
     /// # Panics
     /// If a limit is 0: nothing could ever run.
     pub(crate) fn checked(self) -> Self {
-        let target = self.target.unwrap_or(Target { micros: 1, min_chunk: 1 });
+        let target = self.target.unwrap_or(Target { micros: 1, idle_micros: 1, min_chunk: 1 });
         let limits = [
             ("step_tokens", self.step_tokens),
             ("rows", self.rows),

@@ -10,6 +10,9 @@
 pub struct Target {
     /// Microseconds between two tokens of one answer.
     pub micros: u64,
+    /// Microseconds of a step in which nobody decodes: how soon a newcomer, or somebody's leaving, is noticed. At least
+    /// `micros` counts.
+    pub idle_micros: u64,
     /// Prompt tokens that a step may take however slow they are: below this a prompt would never be read.
     pub min_chunk: usize,
 }
@@ -17,7 +20,9 @@ pub struct Target {
 /// The search for the right chunk.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    target: Option<Target>,
+    /// Microseconds of a step.
+    micros: Option<u64>,
+    least: usize,
     most: usize,
     /// The last three answers.
     answers: [usize; 3],
@@ -25,17 +30,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins at `chunk` and never goes beyond `most`.
-    pub(crate) fn new(target: Option<Target>, chunk: usize, most: usize) -> Self {
-        let mut pace = Self { target, most, answers: [0; 3], next: 0 };
+    /// For steps of so many microseconds: begins at `chunk` and stays between `least` and `most`.
+    pub(crate) fn new(micros: Option<u64>, chunk: usize, [least, most]: [usize; 2]) -> Self {
+        let mut pace = Self { micros, least, most, answers: [0; 3], next: 0 };
         pace.answers = [pace.bounded(chunk); 3];
         pace
     }
 
-    /// The most prompt tokens of a step in which somebody decodes.
+    /// The most prompt tokens of a step.
     pub(crate) fn chunk(&self) -> usize {
         let [a, b, c] = self.answers;
-        match self.target {
+        match self.micros {
             Some(_) => a.max(b).min(a.min(b).max(c)),
             None => self.most,
         }
@@ -43,12 +48,12 @@ impl Pace {
 
     /// A step with `tokens` prompt tokens took `micros`.
     pub(crate) fn learn(&mut self, tokens: usize, micros: u64) {
-        let Some(target) = self.target else { return };
+        let Some(target) = self.micros else { return };
         if tokens == 0 {
             return;
         }
-        let (scaled, taken) = (tokens as u128 * u128::from(target.micros), u128::from(micros.max(1)));
-        let quick = taken < u128::from(target.micros);
+        let (scaled, taken) = (tokens as u128 * u128::from(target), u128::from(micros.max(1)));
+        let quick = taken < u128::from(target);
         // Rounded away from where it came from, or small chunks would get stuck.
         let answer = if quick { scaled.div_ceil(taken) } else { scaled / taken };
         let answer = self.bounded(usize::try_from(answer).unwrap_or(usize::MAX));
@@ -63,8 +68,7 @@ impl Pace {
     }
 
     fn bounded(&self, chunk: usize) -> usize {
-        let least = self.target.map_or(1, |target| target.min_chunk);
-        chunk.max(least).min(self.most)
+        chunk.max(self.least).min(self.most)
     }
 }
 

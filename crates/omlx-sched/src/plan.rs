@@ -1,7 +1,7 @@
 //! One step's rows.
 //!
 //! Rows that want one token come first, oldest first, so a decode never waits for a long prompt. What is left of the step
-//! goes to those catching up; while somebody decodes, no more than keeps the step in time. How it is divided is in
+//! goes to those catching up, no more than keeps the step in time: a short time while somebody decodes, else a longer one. How it is divided is in
 //! `share.rs`.
 //!
 //! The oldest sequence always gets at least one token: whoever cannot grow parks the youngest until it can.
@@ -91,7 +91,8 @@ impl Sched {
     /// The rest of the step for those who have more to read.
     fn catch_up(&mut self, draft: &mut Draft) {
         let somebody_decodes = !draft.plan.rows.is_empty();
-        let budget = if somebody_decodes { self.pace.chunk().min(draft.left) } else { draft.left };
+        let pace = if somebody_decodes { &self.pace } else { &self.idle_pace };
+        let budget = pace.chunk().min(draft.left);
         let planned = |seq: &SeqId| draft.plan.rows.iter().any(|row| row.seq == *seq);
         let behind: Vec<SeqId> = self.running.values().copied().filter(|seq| !planned(seq)).collect();
         let wants: Vec<usize> = behind.iter().map(|seq| self.seqs[seq].pending()).collect();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use omlx_blocks::{Ledger, SeqId, Trail};
 
-use crate::pace::Pace;
+use crate::pace::{Pace, Target};
 use crate::rank::{Order, Rank};
 use crate::seq::Seq;
 use crate::{Config, Plan, Pressure};
@@ -19,7 +19,9 @@ pub struct Sched {
     pub(crate) config: Config,
     pub(crate) ledger: Ledger,
     pub(crate) order: Order,
+    /// For steps in which somebody decodes, and for others.
     pub(crate) pace: Pace,
+    pub(crate) idle_pace: Pace,
     pub(crate) pressure: Pressure,
     pub(crate) seqs: BTreeMap<SeqId, Seq>,
     pub(crate) running: BTreeMap<Rank, SeqId>,
@@ -37,9 +39,14 @@ impl Sched {
     /// If a limit is 0.
     pub fn new(config: Config, ledger: Ledger) -> Self {
         let config = config.checked();
+        let least = config.target.map_or(1, |target| target.min_chunk);
+        let pace = |micros: fn(Target) -> u64| {
+            Pace::new(config.target.map(micros), config.chunk_tokens, [least, config.step_tokens])
+        };
         Self {
             order: Order::new(config.head_start),
-            pace: Pace::new(config.target, config.chunk_tokens, config.step_tokens),
+            pace: pace(|target| target.micros),
+            idle_pace: pace(|target| target.idle_micros.max(target.micros)),
             pressure: Pressure::None,
             config,
             ledger,
@@ -54,6 +61,7 @@ impl Sched {
     /// How long the step of this plan took, from one plan to the next; sets the size of the next chunks.
     pub fn took(&mut self, plan: &Plan, micros: u64) {
         self.pace.learn(plan.chunk_tokens(), micros);
+        self.idle_pace.learn(plan.chunk_tokens(), micros);
     }
 
     /// The most prompt tokens that the next step takes if somebody decodes in it.

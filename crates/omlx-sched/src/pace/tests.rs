@@ -1,8 +1,9 @@
 //! The search for the right chunk against machines whose cost is known.
 
-use super::{Pace, Target};
+use super::Pace;
 
-const TARGET: Target = Target { micros: 50_000, min_chunk: 8 };
+const MICROS: u64 = 50_000;
+const LEAST: usize = 8;
 
 /// A machine: so much for a step and so much for each token.
 #[derive(Clone, Copy)]
@@ -18,13 +19,13 @@ impl Machine {
 
     /// The largest chunk in time.
     fn right(self) -> usize {
-        let tokens = TARGET.micros.saturating_sub(self.step) / self.token;
-        (tokens as usize).clamp(TARGET.min_chunk, 2048)
+        let tokens = MICROS.saturating_sub(self.step) / self.token;
+        (tokens as usize).clamp(LEAST, 2048)
     }
 }
 
 fn pace(start: usize) -> Pace {
-    Pace::new(Some(TARGET), start, 2048)
+    Pace::new(Some(MICROS), start, [LEAST, 2048])
 }
 
 /// From `start`, how close after so many steps with full chunks?
@@ -96,7 +97,7 @@ fn other_sizes_mislead_nobody() {
 
 #[test]
 fn without_a_target_there_is_no_limit() {
-    let mut pace = Pace::new(None, 8, 2048);
+    let mut pace = Pace::new(None, 8, [1, 2048]);
     pace.learn(8, 1_000_000_000);
     assert_eq!(pace.chunk(), 2048);
 }

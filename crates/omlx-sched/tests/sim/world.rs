@@ -57,7 +57,8 @@ impl World {
         let reaches: Vec<Reach> = (0..dice.roll(1, 3)).map(|_| reach(&mut dice)).collect();
         let sizes: Vec<GroupSize> =
             reaches.iter().map(|&reach| GroupSize { reach, blocks: dice.roll(1, 14) }).collect();
-        let target = Target { micros: dice.roll(50, 2000) as u64, min_chunk: dice.roll(1, 4) };
+        let micros = dice.roll(50, 2000) as u64;
+        let target = Target { micros, idle_micros: micros * dice.roll(0, 4) as u64, min_chunk: dice.roll(1, 4) };
         let config = Config {
             step_tokens: dice.roll(1, 20),
             rows: dice.roll(1, 6),
