@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::acts::{Acts, SHARE};
+use super::acts::{Acts, SHARE, Sums};
 use super::packed::{Numbers, PANEL, Packed};
 use crate::simd::dots::{Dots, QUAD, SPAN};
 use crate::simd::{Isa, LANES, Simd, for_isa};
@@ -92,8 +92,8 @@ struct Steps<'a> {
     /// From a step to the weight's group, and to the scale of `x`.
     group_shift: u32,
     share_shift: u32,
-    /// Sums of the codes of `x`, `[M, count]`.
-    sums: &'a [i32],
+    /// Of `x`, `[M, count]`.
+    sums: &'a Sums,
 }
 
 impl<'a> Steps<'a> {
@@ -104,7 +104,7 @@ impl<'a> Steps<'a> {
             eights: step / (2 * QUAD),
             group_shift: w.shift() - step.trailing_zeros(),
             share_shift: u32::from(step < SHARE),
-            sums: if step < SHARE { &acts.half_sums } else { &acts.sums },
+            sums: if step < SHARE { &acts.halves } else { &acts.sums },
         }
     }
 }
@@ -169,22 +169,32 @@ unsafe fn fold<S: Dots, const BITS: u8, const M: usize>(
     // SAFETY: all indices are below the sizes that `Packed` and `Acts` were made with.
     unsafe {
         let scales = load::<S>(&w.scales, at);
-        for i in 0..M {
-            let x_scale = *acts.scales.get_unchecked((m + i) * shares + share);
-            let x_sum = *steps.sums.get_unchecked((m + i) * steps.count + step);
-            let plus = (S::off::<BITS>() - w.zero) * x_sum;
-            for part in 0..S::PARTS {
-                let scale = S::mul(scales[part], S::splat(x_scale));
-                y[i][part] = S::fma(S::total::<BITS>(sums[i][part], plus), scale, y[i][part]);
+        let x_scales = acts.scales.as_ptr().add(m * shares + share);
+        let x_codes = steps.sums.codes.as_ptr().add(m * steps.count + step);
+        let Some(biases) = &w.biases else {
+            let off = S::off::<BITS>() - w.zero;
+            for i in 0..M {
+                let (x_scale, plus) = (S::splat(*x_scales.add(i * shares)), off * *x_codes.add(i * steps.count));
+                for part in 0..S::PARTS {
+                    let scale = S::mul(scales[part], x_scale);
+                    y[i][part] = S::fma(S::total::<BITS>(sums[i][part], plus), scale, y[i][part]);
+                }
             }
-        }
-        let Some(biases) = &w.biases else { return };
+            return;
+        };
         let biases = load::<S>(biases, at);
+        let x_numbers = steps.sums.numbers.as_ptr().add(m * steps.count + step);
         for i in 0..M {
-            let x_scale = *acts.scales.get_unchecked((m + i) * shares + share);
-            let x_sum = *steps.sums.get_unchecked((m + i) * steps.count + step);
+            let (x_scale, x_number) = (S::splat(*x_scales.add(i * shares)), S::splat(*x_numbers.add(i * steps.count)));
+            // Mostly a constant 0.
+            let plus = match S::off::<BITS>() {
+                0 => 0,
+                off => off * *x_codes.add(i * steps.count),
+            };
             for part in 0..S::PARTS {
-                y[i][part] = S::fma(biases[part], S::splat(x_scale * x_sum as f32), y[i][part]);
+                let scale = S::mul(scales[part], x_scale);
+                y[i][part] = S::fma(S::total::<BITS>(sums[i][part], plus), scale, y[i][part]);
+                y[i][part] = S::fma(biases[part], x_number, y[i][part]);
             }
         }
     }
