@@ -13,7 +13,7 @@ const STRICT: &str = "{% for m in messages %}{% if m.role == 'system' and not lo
 
 fn render_by(template: &str, messages: &Value, continue_final: bool) -> Result<String> {
     let mut sources = Sources::default();
-    sources.set("default", template.to_owned());
+    sources.set("default", template.to_owned(), "x".to_owned());
     let template = Template::compile(&sources, Map::new())?.expect("has a default");
     let messages = messages.as_array().expect("a list").clone();
     let chat = Chat { messages, add_generation_prompt: true, continue_final, ..Chat::default() };
