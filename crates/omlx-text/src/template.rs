@@ -4,9 +4,9 @@
 //! against measured output of the reference renderer. A template is work from outside: it has a size
 //! limit, a budget of steps, and no way to reach files.
 //!
-//! Known to differ from Python: `'%s' % x` is refused (the filter `format` works), very large and very small
-//! floats are printed without an exponent, and joining a `safe` text with another does not escape the other.
-//! A template that nests lists tens of thousands deep, as no chat can make one do, overflows the stack.
+//! Known to differ from Python: `items()` and `keys()` print as lists, a slice of a range as a list, `encode()` as a text, the
+//! groups of `groupby` as lists; a constant float joined by `~` prints without an exponent; `{!r}` in `format`, and the filters
+//! `urlize` and `random` and the global `lipsum`, are not there.
 
 mod arguments;
 mod clock;

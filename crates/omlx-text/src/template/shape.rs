@@ -152,7 +152,7 @@ fn expression(expr: &Expr<'_>) -> Result<(), Error> {
         Expr::BinOp(e) => {
             expression(&e.left)?;
             expression(&e.right)?;
-            if matches!(e.op, BinOpKind::Mul) { repeated(&e.left, &e.right) } else { Ok(()) }
+            if matches!(e.op, BinOpKind::Mul) { repeated(&e.left, &e.right, e.span().start_line) } else { Ok(()) }
         }
         Expr::Compare(e) => {
             expression(&e.expr)?;
@@ -186,16 +186,14 @@ fn expression(expr: &Expr<'_>) -> Result<(), Error> {
     }
 }
 
-fn repeated(left: &Expr<'_>, right: &Expr<'_>) -> Result<(), Error> {
+fn repeated(left: &Expr<'_>, right: &Expr<'_>, line: u16) -> Result<(), Error> {
     let (Some(left), Some(right)) = (left.as_const(), right.as_const()) else { return Ok(()) };
     for (list, times) in [(&left, &right), (&right, &left)] {
         if matches!(list.kind(), ValueKind::Seq | ValueKind::Iterable) {
             let items = list.len().unwrap_or(0).saturating_mul(times.as_usize().unwrap_or(0));
             if items > MAX_REPEATED {
-                return Err(Error::new(
-                    ErrorKind::SyntaxError,
-                    format!("a constant list of {items} items, at most {MAX_REPEATED} may be written so"),
-                ));
+                let reason = format!("a constant list of {items} items, at most {MAX_REPEATED} may be written so");
+                return Err(Error::new(ErrorKind::SyntaxError, reason).with_source(TooMuch { line: line.into() }));
             }
         }
     }

@@ -39,7 +39,6 @@ fn nothing_grows_without_limit() {
         "{% for i in range(60) %}{% set ns.s = '%s%s' % (ns.s, ns.s) %}{% endfor %}",
         "{% for i in range(60) %}{% set ns.s = '{0}{0}'.format(ns.s) %}{% endfor %}",
         "{{ 'x' * 10**9 }}",
-        "{{ [0] * 10**9 }}",
         "{{ ns.l * 10**9 }}",
         "{{ (1,) * 10**9 }}",
         "{{ '%1000000000d'|format(1) }}",
@@ -68,7 +67,11 @@ fn nothing_grows_without_limit() {
         "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
         "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}",
     ] {
+        let start = Instant::now();
         let error = refused(&format!("{NS}{body}"));
+        if start.elapsed() > Duration::from_millis(300) {
+            eprintln!("TIME {:?} {body} {error}", start.elapsed());
+        }
         assert!(matches!(error, Error::TemplateBudget { .. } | Error::TemplateFailed { .. }), "{body}: {error:?}");
     }
 }
@@ -78,6 +81,9 @@ fn what_the_compiler_cannot_bear_is_refused_before() {
     let big = vec!["([0] * 100000000)"; 40].join(" + ");
     for source in [
         format!("{{{{ ({big})|length }}}}"),
+        "{{ [0] * 10**9 }}".to_owned(),
+        "{{ 1 in 100000000 * [0, 1] }}".to_owned(),
+        "{% if [] + [0] * 100000000 == [1] %}{% endif %}".to_owned(),
         format!("{{{{ v + {} }}}}", vec!["1"; 100_000].join("+")),
         format!("{{{{ {}1 }}}}", "not ".repeat(40_000)),
         format!("{{{{ {}1{} }}}}", "(".repeat(40_000), ")".repeat(40_000)),
@@ -92,7 +98,7 @@ fn what_the_compiler_cannot_bear_is_refused_before() {
         "{% if a %}".repeat(40_000),
     ] {
         let error = refused(&source);
-        assert!(matches!(error, Error::TemplateSyntax { .. }), "{error:?}");
+        assert!(matches!(error, Error::TemplateSyntax { line: 1, .. }), "{error:?}");
     }
 }
 
