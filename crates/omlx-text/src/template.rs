@@ -43,7 +43,7 @@ use crate::template::program::{OPERATOR, Program};
 const BASE_BUDGET: u64 = 500_000;
 const BUDGET_PER_MESSAGE: u64 = 4000;
 const BUDGET_PER_BYTE: u64 = 1;
-const MAX_BUDGET: u64 = 8_000_000;
+const MAX_BUDGET: u64 = 4_000_000;
 
 /// Template texts by name (`default`, `tool_use`), before they are compiled.
 #[derive(Debug, Default)]

@@ -132,7 +132,6 @@ fn faults_name_the_file() {
     assert!(TextModel::load(Path::new("/nowhere/at/all")).is_err());
 }
 
-/// Fault seen caught: the template's error ending the load.
 #[test]
 fn a_broken_template_is_said_to_who_chats_and_hinders_nothing_else() {
     let large = "x".repeat((1 << 20) + 1);

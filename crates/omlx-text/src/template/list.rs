@@ -16,7 +16,7 @@ pub(crate) const MAX_DEPTH: u32 = 200;
 const MAX_WEIGHT: u64 = 64 << 20;
 /// Items that one unit of fuel pays for where they are copied; and where they are looked through.
 const COPIED_PER_FUEL: u64 = 8;
-const WEIGHED_PER_FUEL: u64 = 8;
+const WEIGHED_PER_FUEL: u64 = 4;
 
 /// A list with its measure.
 #[derive(Debug)]

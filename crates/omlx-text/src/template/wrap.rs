@@ -19,6 +19,8 @@ pub(crate) fn wordwrap(state: &State, value: &Value, args: Rest<ValueOrKwargs>) 
         return Err(Error::new(ErrorKind::InvalidOperation, "wordwrap: the width must be above 0"));
     }
     let text = text(state, value)?;
+    // each word is a piece of its own on the way
+    state.consume_fuel(text.len() as u64 / 4)?;
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let before = lines.len();

@@ -1,6 +1,6 @@
 //! Templates that would take all memory, all time or the whole stack: each ends in an error, soon.
 //!
-//! Faults seen caught: lists concatenated by the engine itself (which eats memory until the system ends the process).
+//! Fault seen caught: lists concatenated by the engine itself, which takes memory until the system ends the process.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn nothing_grows_without_limit() {
         "{% for i in range(60) %}{% set ns.s = '{0}{0}'.format(ns.s) %}{% endfor %}",
         "{{ 'x' * 10**9 }}",
         "{{ ns.l * 10**9 }}",
-        "{{ (1,) * 10**9 }}",
+        "{{ (ns.s,) * 10**9 }}",
         "{{ '%1000000000d'|format(1) }}",
         "{{ '%1000000000d' % 1 }}",
         "{{ '%*d' % (1000000000, 1) }}",
@@ -67,11 +67,7 @@ fn nothing_grows_without_limit() {
         "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
         "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}",
     ] {
-        let start = Instant::now();
         let error = refused(&format!("{NS}{body}"));
-        if start.elapsed() > Duration::from_millis(300) {
-            eprintln!("TIME {:?} {body} {error}", start.elapsed());
-        }
         assert!(matches!(error, Error::TemplateBudget { .. } | Error::TemplateFailed { .. }), "{body}: {error:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! Expressions with what the reference renderer (transformers 5.24, Jinja2) printed for each, in `reference.json`.
-//! Fault seen caught: `center` putting its odd space to the right.
+//! Fault seen caught: a dict literal built as a list of pairs.
 
 use super::rendered;
 
