@@ -285,6 +285,7 @@ struct Cycler {
     at: AtomicUsize,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the engine hands over owned argument lists")]
 fn cycler(items: Rest<Value>) -> Result<Value, Error> {
     if items.is_empty() {
         return refuse("cycler: at least one item is needed");

@@ -34,9 +34,7 @@ pub(crate) fn of_text(state: &State, text: &str, name: &str, args: &[Value]) -> 
         "translate" => translate(text, args)?,
         "encode" => Value::from_bytes(text.as_bytes().to_vec()),
         "splitlines" => split_lines(state, text, args)?,
-        "isdecimal" => {
-            all(&|c| c.is_ascii_digit() || c.is_numeric() && !c.is_alphabetic() && c.to_digit(10).is_some())?
-        }
+        "isdecimal" => all(&|c| c.is_ascii_digit())?,
         "isnumeric" => all(&char::is_numeric)?,
         "isdigit" => all(&|c| c.is_ascii_digit() || matches!(c, '²' | '³' | '¹' | '⁰'..='⁹' | '₀'..='₉'))?,
         "isprintable" => Value::from(!text.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ')),
@@ -88,10 +86,9 @@ fn title(text: &str, args: &[Value]) -> Result<Value, Error> {
 fn is_title(text: &str) -> bool {
     let (mut within, mut any) = (false, false);
     for c in text.chars() {
+        // a capital within a word, or a small letter at its start
         if c.is_uppercase() == within && (c.is_uppercase() || c.is_lowercase()) {
-            if c.is_uppercase() || !within {
-                return false;
-            }
+            return false;
         }
         within = c.is_uppercase() || c.is_lowercase();
         any |= within;

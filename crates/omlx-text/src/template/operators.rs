@@ -118,7 +118,7 @@ fn remainder(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
             let rest = a.checked_rem(b).unwrap_or(0);
             whole(Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
         }
-        Some(Pair::Float(_, b)) if b == 0.0 => refuse("modulo by zero"),
+        Some(Pair::Float(_, 0.0)) => refuse("modulo by zero"),
         Some(Pair::Float(a, b)) => {
             let rest = a % b;
             let rest = if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest };
