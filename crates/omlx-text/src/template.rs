@@ -15,6 +15,7 @@ mod generation;
 mod json;
 mod list;
 mod methods;
+mod numbers;
 mod operators;
 mod pad;
 mod percent;

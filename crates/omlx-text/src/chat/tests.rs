@@ -141,3 +141,12 @@ fn the_last_message_is_continued() {
     let dropped = json!([{"role": "assistant", "content": "a"}]);
     assert!(matches!(render_by("none", &dropped, true), Err(Error::Continue { .. })));
 }
+
+#[test]
+fn a_template_that_does_not_end_is_tried_once() {
+    let template = "{% if messages[0].role == 'system' %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}\
+{% endfor %}{% endif %}{{ messages[0].content }}";
+    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]);
+    let error = render_by(template, &messages, false).unwrap_err();
+    assert!(matches!(error, Error::TemplateBudget { .. }), "{error:?}");
+}
