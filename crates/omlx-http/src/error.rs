@@ -199,10 +199,10 @@ fn shortened(path: &str) -> String {
 
 /// The code of a prompt that did not become token ids.
 fn text_code(source: &omlx_text::Error) -> &'static str {
-    use omlx_text::Error::{NoTemplate, Part, Refused, TemplateBudget, TemplateFailed};
+    use omlx_text::Error::{BrokenTemplate, NoTemplate, Part, Refused, TemplateBudget, TemplateFailed};
     match source {
         NoTemplate => "no_chat_template",
-        Refused { .. } | TemplateFailed { .. } | TemplateBudget { .. } => "chat_template_failed",
+        BrokenTemplate { .. } | Refused { .. } | TemplateFailed { .. } | TemplateBudget { .. } => "chat_template_failed",
         Part { .. } => "unsupported_content",
         request if request.is_request() => "invalid_value",
         _ => "preparation_failed",

@@ -57,6 +57,8 @@ pub(crate) fn render(template: &Template, chat: &Chat, now: SystemTime) -> Resul
     let first = attempt(&messages);
     let text = match first {
         Ok(text) if fold::is_complete(&text, &messages) => text,
+        // Another form would take as long, and nobody waits for all of them.
+        Err(error @ Error::TemplateBudget { .. }) => return Err(error),
         other => fold::variants(&messages)
             .into_iter()
             .find_map(|variant| attempt(&variant).ok().filter(|text| fold::is_complete(text, &messages)))

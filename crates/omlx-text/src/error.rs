@@ -3,6 +3,7 @@
 //! [`Error::is_request`] tells the caller's fault from the model folder's.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -34,7 +35,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file is larger than such a file can sensibly be.
-    #[error("{}: {bytes} bytes, at most {limit} are read", path.display())]
+    #[error("{}: {bytes} bytes, at most {limit} are read; this is not the file it should be, fetch it again", path.display())]
     FileTooLarge {
         /// The file.
         path: PathBuf,
@@ -44,7 +45,7 @@ pub enum Error {
         limit: u64,
     },
     /// A file is not the JSON it should be.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: not the JSON it should be: {source}; the file was cut off or changed, fetch it again", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -52,7 +53,7 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// A known key holds a value of a kind nobody defined.
-    #[error("{}: {key} should be {expected}, found {found}", path.display())]
+    #[error("{}: {key} should be {expected}, found {found}; correct it, or fetch the file again", path.display())]
     Config {
         /// The file.
         path: PathBuf,
@@ -64,7 +65,7 @@ pub enum Error {
         found: String,
     },
     /// The tokenizer file or vocabulary could not be built.
-    #[error("{}: the tokenizer cannot be built: {source}", path.display())]
+    #[error("{}: the tokenizer cannot be built: {source}; fetch the file again, or take another form of the model", path.display())]
     Tokenizer {
         /// The file.
         path: PathBuf,
@@ -109,20 +110,32 @@ pub enum Error {
         found: String,
     },
     /// The chat template is larger than any sensible template.
-    #[error("chat template of {bytes} bytes, at most {limit} are read")]
+    #[error("{origin}: a chat template of {bytes} bytes, at most {limit} are read")]
     TemplateTooLarge {
+        /// The file, and the key in it.
+        origin: String,
         /// Its size.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
     /// The chat template does not parse.
-    #[error("chat template, line {line}: {reason}")]
+    #[error("{origin}: chat template, line {line}: {reason}")]
     TemplateSyntax {
+        /// The file, and the key in it.
+        origin: String,
         /// Line in the template, from 1; 0 when not known.
         line: usize,
         /// What the template engine said.
         reason: String,
+    },
+    /// The model's chat template cannot be used, whatever the chat; everything else of the model can.
+    #[error(
+        "{fault}; mend or replace the template (a chat_template.jinja in the model's folder goes before others), or use the completions route (/v1/completions), which needs none"
+    )]
+    BrokenTemplate {
+        /// What is wrong with it.
+        fault: Arc<Error>,
     },
     /// The model has no chat template.
     #[error(
@@ -144,7 +157,9 @@ pub enum Error {
         reason: String,
     },
     /// Rendering took more work than any sensible template needs.
-    #[error("the chat template did not end within its budget of {budget} steps")]
+    #[error(
+        "the chat template takes more time or memory than a chat of this size may need (a budget of {budget} steps, or 64 bytes each); use another template, or the completions route (/v1/completions)"
+    )]
     TemplateBudget {
         /// The budget for a chat of this size.
         budget: u64,
@@ -214,11 +229,7 @@ impl Error {
     pub(crate) fn within(self, path: &Path) -> Self {
         let nameless = match &self {
             Self::Gguf(fault) => !matches!(fault, omlx_gguf::Error::In { .. }),
-            Self::VocabularyKind { .. }
-            | Self::PreTokenizer { .. }
-            | Self::Vocabulary { .. }
-            | Self::TemplateTooLarge { .. }
-            | Self::TemplateSyntax { .. } => true,
+            Self::VocabularyKind { .. } | Self::PreTokenizer { .. } | Self::Vocabulary { .. } => true,
             _ => false,
         };
         if nameless { Self::In { path: path.to_owned(), fault: Box::new(self) } } else { self }
@@ -228,9 +239,6 @@ impl Error {
     fn way_out(&self) -> &'static str {
         match self {
             Self::Gguf(_) => "; fetch the file again, or load the model's own folder with its tokenizer.json",
-            Self::TemplateTooLarge { .. } | Self::TemplateSyntax { .. } => {
-                "; fetch the model again, or mend its template"
-            }
             _ => "",
         }
     }
@@ -240,6 +248,7 @@ impl Error {
         matches!(
             self,
             Self::NoTemplate
+                | Self::BrokenTemplate { .. }
                 | Self::Refused { .. }
                 | Self::TemplateFailed { .. }
                 | Self::TemplateBudget { .. }

@@ -32,7 +32,7 @@ pub fn export_gguf(gguf: &Path, folder: &Path) -> Result<bool> {
     config.insert("add_bos_token".to_owned(), around.first.is_some().into());
     config.insert("add_eos_token".to_owned(), around.last.is_some().into());
     config.insert("added_tokens_decoder".to_owned(), added(&library));
-    if let Some(template) = parts.sources.get("default") {
+    if let Some(template) = parts.sources?.get("default") {
         write(&folder.join("chat_template.jinja"), template)?;
     }
     write(&folder.join("tokenizer_config.json"), &format!("{:#}\n", Value::Object(config)))?;

@@ -33,7 +33,8 @@ pub(crate) struct Parts {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) ends: Vec<u32>,
     pub(crate) defaults: SamplingDefaults,
-    pub(crate) sources: Sources,
+    /// Broken ones are no reason not to load: only chats need them.
+    pub(crate) sources: Result<Sources>,
     /// `bos_token` and so on, for templates.
     pub(crate) named: Map<String, Value>,
 }
@@ -44,7 +45,7 @@ pub(crate) fn read(folder: &Path) -> Result<Parts> {
     let Some(json) = read_file(&path, MAX_TOKENIZER_BYTES)? else {
         return Err(Error::NoTokenizer { path: folder.to_path_buf() });
     };
-    let tokenizer = Tokenizer::from_json(&json, &path)?;
+    let tokenizer = Tokenizer::from_json(without_mark(&json), &path)?;
     let config = json_file(&folder.join("config.json"))?;
     let generation = json_file(&folder.join("generation_config.json"))?;
     let tokens = json_file(&folder.join("tokenizer_config.json"))?;
@@ -55,7 +56,7 @@ pub(crate) fn read(folder: &Path) -> Result<Parts> {
     ends::from_ids(&config, &mut ends)?;
     Ok(Parts {
         defaults: SamplingDefaults::read(&generation)?,
-        sources: sources(folder, &tokens)?,
+        sources: sources(folder, &tokens),
         named: named_tokens(&tokens.value),
         tokenizer,
         ends,
@@ -72,14 +73,15 @@ fn sources(folder: &Path, tokens: &JsonFile) -> Result<Sources> {
     if let Some(value) = processor.value.get("chat_template") {
         sources.add_config(value, &processor.path)?;
     }
-    if let Some(text) = read_text(&folder.join("chat_template.jinja"))? {
-        sources.set("default", text);
+    let lone = folder.join("chat_template.jinja");
+    if let Some(text) = read_text(&lone)? {
+        sources.set("default", text, lone.display().to_string());
         // A lone file is the whole truth: a named template of the configuration would bypass it.
         sources.forget("tool_use");
     }
     let more = folder.join("additional_chat_templates/tool_use.jinja");
     if let Some(text) = read_text(&more)? {
-        sources.set("tool_use", text);
+        sources.set("tool_use", text, more.display().to_string());
     }
     Ok(sources)
 }
@@ -98,11 +100,15 @@ fn named_tokens(config: &Value) -> Map<String, Value> {
 pub(crate) fn json_file(path: &Path) -> Result<JsonFile> {
     let value = match read_file(path, MAX_CONFIG_BYTES)? {
         None => Value::Null,
-        Some(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|source| Error::Json { path: path.to_path_buf(), source })?
-        }
+        Some(bytes) => serde_json::from_slice(without_mark(&bytes))
+            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?,
     };
     Ok(JsonFile { path: path.to_path_buf(), value })
+}
+
+/// The bytes after a byte order mark, which some editors put before a text and no JSON may have.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
 fn read_text(path: &Path) -> Result<Option<String>> {

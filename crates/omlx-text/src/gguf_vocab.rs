@@ -74,14 +74,14 @@ pub(crate) fn read(path: &Path) -> Result<Parts> {
             named.insert(name.to_owned(), text.into());
         }
     }
-    Ok(Parts { tokenizer, ends: stops, defaults: SamplingDefaults::default(), sources: sources(&gguf)?, named })
+    Ok(Parts { tokenizer, ends: stops, defaults: SamplingDefaults::default(), sources: sources(&gguf, path), named })
 }
 
-fn sources(gguf: &Gguf) -> Result<Sources> {
+fn sources(gguf: &Gguf, path: &Path) -> Result<Sources> {
     let mut sources = Sources::default();
     for (name, key) in [("default", "tokenizer.chat_template"), ("tool_use", "tokenizer.chat_template.tool_use")] {
-        if let Some(text) = gguf.opt_str(key)? {
-            sources.set(name, text.to_owned());
+        if let Some(text) = gguf.opt_str(key).map_err(|fault| Error::from(fault).within(path))? {
+            sources.set(name, text.to_owned(), format!("{}: {key}", path.display()));
         }
     }
     Ok(sources)

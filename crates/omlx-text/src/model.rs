@@ -1,6 +1,7 @@
 //! One model's text side, loaded once and shared by all its requests.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::chat::{self, Chat};
@@ -18,6 +19,8 @@ use crate::{folder, gguf_vocab};
 pub struct TextModel {
     tokenizer: Tokenizer,
     template: Option<Template>,
+    /// Why there is no template although the model comes with one; kept to be said to whoever chats.
+    fault: Option<Error>,
     ends: Vec<u32>,
     defaults: SamplingDefaults,
 }
@@ -30,12 +33,12 @@ impl TextModel {
 
     fn read(path: &Path) -> Result<Self> {
         let parts = if path.is_dir() { folder::read(path)? } else { gguf_vocab::read(path)? };
-        Ok(Self {
-            template: Template::compile(&parts.sources, parts.named)?,
-            tokenizer: parts.tokenizer,
-            ends: parts.ends,
-            defaults: parts.defaults,
-        })
+        let named = parts.named;
+        let (template, fault) = match parts.sources.and_then(|sources| Template::compile(&sources, named)) {
+            Ok(template) => (template, None),
+            Err(fault) => (None, Some(Error::BrokenTemplate { fault: Arc::new(fault) })),
+        };
+        Ok(Self { template, fault, tokenizer: parts.tokenizer, ends: parts.ends, defaults: parts.defaults })
     }
 
     /// The ids of a text. With `special`, what the model wants around a plain prompt (a first `<bos>`, say).
@@ -71,7 +74,10 @@ impl TextModel {
 
     /// The prompt text of a chat.
     pub fn render_chat(&self, chat: &Chat) -> Result<String> {
-        let template = self.template.as_ref().ok_or(Error::NoTemplate)?;
+        let template = self.template.as_ref().ok_or_else(|| match &self.fault {
+            Some(Error::BrokenTemplate { fault }) => Error::BrokenTemplate { fault: fault.clone() },
+            _ => Error::NoTemplate,
+        })?;
         chat::render(template, chat, SystemTime::now())
     }
 
@@ -116,6 +122,11 @@ impl TextModel {
     /// Whether chats can be rendered.
     pub fn has_template(&self) -> bool {
         self.template.is_some()
+    }
+
+    /// Why chats cannot be rendered although the model comes with a chat template: a warning for whoever loads it.
+    pub fn template_fault(&self) -> Option<&Error> {
+        self.fault.as_ref()
     }
 
     /// The bytes a token stands for, special ones included; empty beyond the vocabulary.

@@ -8,6 +8,7 @@ mod file;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokenizers::Tokenizer as Library;
 
@@ -44,7 +45,10 @@ enum Encoder {
 impl Tokenizer {
     /// From the bytes of a `tokenizer.json`; `path` is for messages.
     pub(crate) fn from_json(json: &[u8], path: &Path) -> Result<Self> {
-        let mut library = file::read(json).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
+        let mut library = file::read(json).map_err(|source| match serde_json::from_slice::<IgnoredAny>(json) {
+            Ok(_) => Error::Tokenizer { path: path.to_path_buf(), source },
+            Err(source) => Error::Json { path: path.to_path_buf(), source },
+        })?;
         // Files saved after training may ask for cutting and filling up; a prompt wants neither.
         library.with_truncation(None).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
         library.with_padding(None);

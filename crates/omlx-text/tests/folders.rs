@@ -115,15 +115,59 @@ fn defaults_come_from_the_author() {
 fn faults_name_the_file() {
     for (changes, part) in [
         (&[("tokenizer.json", Value::Null)][..], "no tokenizer.json"),
-        (&[("tokenizer.json", json!("{"))], "tokenizer.json: the tokenizer cannot be built"),
-        (&[("config.json", json!("{"))], "config.json: "),
-        (&[("tokenizer_config.json", json!({"chat_template": "a\n{% if %}"}))], "chat template, line 2: "),
-        (&[("tokenizer_config.json", json!({"chat_template": 3}))], "chat_template should be a text"),
+        (&[("tokenizer.json", json!("{}"))], "tokenizer.json: the tokenizer cannot be built"),
+        (&[("tokenizer.json", json!("{\n\"version\": \"1.0\""))], "tokenizer.json: not the JSON it should be: "),
+        (&[("config.json", json!("{"))], "config.json: not the JSON it should be: "),
+        (&[("tokenizer_config.json", json!("{"))], "tokenizer_config.json: not the JSON it should be: "),
+        // it names tokens that end an answer, and so a model without it would run on
+        (&[("generation_config.json", json!("{\n \"eos"))], "generation_config.json: not the JSON it should be: "),
+        (&[("generation_config.json", json!({"top_p": 7}))], "generation_config.json: top_p should be a number"),
     ] {
         let error = load(changes).unwrap_err();
-        assert!(error.to_string().contains(part) && !error.is_request(), "{changes:?}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(part) && !error.is_request(), "{changes:?}: {text}");
+        assert!(text.contains("fetch it") || text.contains("fetch the file again"), "no remedy: {text}");
+        assert!(!part.contains("not the JSON") || text.contains(" line ") && text.contains(" column "), "{text}");
     }
     assert!(TextModel::load(Path::new("/nowhere/at/all")).is_err());
+}
+
+#[test]
+fn a_broken_template_is_said_to_who_chats_and_hinders_nothing_else() {
+    let large = "x".repeat((1 << 20) + 1);
+    let config = |template: Value| ("tokenizer_config.json", json!({"chat_template": template}));
+    for (changes, part) in [
+        (&[config(json!("a\n{% if %}"))][..], "tokenizer_config.json: chat_template: chat template, line 2: "),
+        (&[("chat_template.jinja", json!("a\n\n{{ b"))], "chat_template.jinja: chat template, line 3: "),
+        (&[config(json!(large))], "tokenizer_config.json: chat_template: a chat template of 1048577 bytes"),
+        (&[("chat_template.jinja", json!(large))], "chat_template.jinja: 1048577 bytes, at most 1048576"),
+        (&[config(json!(3))], "tokenizer_config.json: chat_template should be a text"),
+        (&[("chat_template.json", json!("{"))], "chat_template.json: not the JSON it should be: "),
+    ] {
+        let model = load(changes).unwrap();
+        assert_eq!(model.decode(&model.encode("Hi", false).unwrap(), true).unwrap(), "Hi");
+        assert!(!model.has_template());
+        let warning = model.template_fault().expect("a broken template").to_string();
+        let error = model.render_chat(&hello(false)).unwrap_err();
+        assert!(matches!(error, Error::BrokenTemplate { .. }) && error.is_request(), "{error:?}");
+        assert_eq!(error.to_string(), warning);
+        assert!(warning.contains(part) && warning.contains("mend or replace the template"), "{warning}");
+        assert!(warning.contains("/v1/completions"), "{warning}");
+    }
+    assert!(load(&[]).unwrap().template_fault().is_none());
+}
+
+#[test]
+fn a_byte_order_mark_before_json_is_no_fault() {
+    let plain = load(&[]).unwrap();
+    let names = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"];
+    let marked = names.map(|name| {
+        let text = fs::read_to_string(omlx_fixtures::tiny("llama").join(name)).unwrap();
+        (name, json!(format!("\u{feff}{text}")))
+    });
+    let model = load(&marked).unwrap();
+    assert_eq!(model.stop_ids(), plain.stop_ids());
+    assert_eq!(model.encode_chat(&hello(false)).unwrap(), plain.encode_chat(&hello(false)).unwrap());
 }
 
 #[test]

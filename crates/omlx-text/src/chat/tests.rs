@@ -13,7 +13,7 @@ const STRICT: &str = "{% for m in messages %}{% if m.role == 'system' and not lo
 
 fn render_by(template: &str, messages: &Value, continue_final: bool) -> Result<String> {
     let mut sources = Sources::default();
-    sources.set("default", template.to_owned());
+    sources.set("default", template.to_owned(), "x".to_owned());
     let template = Template::compile(&sources, Map::new())?.expect("has a default");
     let messages = messages.as_array().expect("a list").clone();
     let chat = Chat { messages, add_generation_prompt: true, continue_final, ..Chat::default() };
@@ -140,4 +140,13 @@ fn the_last_message_is_continued() {
     assert!(matches!(render_by(STRICT, &user, true), Err(Error::Continue { .. })));
     let dropped = json!([{"role": "assistant", "content": "a"}]);
     assert!(matches!(render_by("none", &dropped, true), Err(Error::Continue { .. })));
+}
+
+#[test]
+fn a_template_that_does_not_end_is_tried_once() {
+    let template = "{% if messages[0].role == 'system' %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}\
+{% endfor %}{% endif %}{{ messages[0].content }}";
+    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]);
+    let error = render_by(template, &messages, false).unwrap_err();
+    assert!(matches!(error, Error::TemplateBudget { .. }), "{error:?}");
 }

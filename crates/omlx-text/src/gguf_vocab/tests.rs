@@ -150,6 +150,20 @@ fn what_is_not_known_is_refused() {
 }
 
 #[test]
+fn a_file_without_a_vocabulary_is_told_by_its_key() {
+    for (pairs, key) in [
+        (&[][..], TOKENS),
+        (&[(TOKENS, V::Texts(&["a", "b"]))], "tokenizer.ggml.model"),
+        (&[(TOKENS, V::Texts(&["a", "b"])), ("tokenizer.ggml.model", V::Text("gpt2"))], MERGES),
+        (&[(TOKENS, V::Texts(&["a", "b"])), ("tokenizer.ggml.model", V::Text("llama"))], SCORES),
+    ] {
+        let said = load(pairs).unwrap_err().to_string();
+        assert!(said.contains(".gguf: ") && said.contains(&format!("`{key}` is missing")), "{said}");
+        assert!(said.contains("load the model's own folder with its tokenizer.json"), "{said}");
+    }
+}
+
+#[test]
 fn every_known_way_of_cutting_compiles_and_loses_nothing() {
     let odd = "Hello, DON'T 12345 naïve 한국 \u{1F600}\r\n\t x=1;  #a ÀB e\u{301} 龥ぁ\u{2003}z  ";
     for name in pre::names() {

@@ -3,8 +3,7 @@
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// Deeper nesting is refused; request bodies cannot be deeper than 128 anyway.
-const MAX_DEPTH: usize = 200;
+use crate::template::list::MAX_DEPTH;
 
 /// `value | tojson(ensure_ascii, indent, separators, sort_keys)`.
 #[expect(clippy::needless_pass_by_value, reason = "the engine hands over owned argument lists")]
@@ -65,7 +64,7 @@ struct Writer<'a, 'b, 'c> {
     comma: String,
     colon: String,
     sort_keys: bool,
-    depth: usize,
+    depth: u32,
 }
 
 impl Writer<'_, '_, '_> {
@@ -196,7 +195,7 @@ impl Writer<'_, '_, '_> {
 }
 
 /// A float as Python's `repr` writes it: shortest digits, an exponent below 1e-4 and from 1e16 on.
-fn python_float(value: f64) -> String {
+pub(crate) fn python_float(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {
             "NaN"

@@ -1,8 +1,10 @@
 //! Python habits that templates rely on and minijinja does not have by itself.
 
-use minijinja::value::{Value, ValueKind, from_args};
-use minijinja::{Error, ErrorKind, State};
+use minijinja::value::{Kwargs, Tuple, Value, ValueKind, ValueOrKwargs, from_args};
+use minijinja::{Error, ErrorKind, State, functions};
 use minijinja_contrib::pycompat::unknown_method_callback;
+
+use crate::template::{list, methods};
 
 /// A refusal by `raise_exception`, carried through the engine's error.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,16 @@ pub(crate) fn refusal(error: &Error) -> Option<String> {
         cause = error.source();
     }
     None
+}
+
+/// `namespace(...)`, which may not hold more than a list may.
+pub(crate) fn namespace(state: &State, values: Option<ValueOrKwargs>) -> Result<Value, Error> {
+    list::admit(state, functions::namespace(values)?)
+}
+
+/// `dict(...)`
+pub(crate) fn dict(state: &State, first: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    list::admit(state, functions::dict(first, named)?)
 }
 
 /// What went wrong, without the template's file name.
@@ -68,8 +80,11 @@ pub(crate) fn escape(value: &Value) -> Value {
 /// Methods of Python values: those of minijinja-contrib, and those it lacks.
 pub(crate) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match (value.as_str(), value.kind()) {
-        (Some(text), _) => string_method(text, name, args)?,
-        (None, ValueKind::Map) if name == "copy" => Some(value.clone()),
+        (Some(text), _) => match methods::of_text(state, text, name, args)? {
+            Some(result) => Some(result),
+            None => string_method(text, name, args)?,
+        },
+        (None, ValueKind::Map | ValueKind::Seq) if name == "copy" => Some(value.clone()),
         (None, ValueKind::Seq) if name == "index" => Some(index_of(value, args)?),
         _ => None,
     };
@@ -99,13 +114,13 @@ fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>
             let separator = one(args)?;
             let (before, after) = text.split_once(separator).unwrap_or((text, ""));
             let found = if before.len() == text.len() { "" } else { separator };
-            [before, found, after].into_iter().map(Value::from).collect()
+            Value::from(Tuple::from([before, found, after].map(Value::from)))
         }
         "rpartition" => {
             let separator = one(args)?;
             let (before, after) = text.rsplit_once(separator).unwrap_or(("", text));
             let found = if after.len() == text.len() { "" } else { separator };
-            [before, found, after].into_iter().map(Value::from).collect()
+            Value::from(Tuple::from([before, found, after].map(Value::from)))
         }
         "rsplit" => {
             let (separator, most): (Option<&str>, Option<i64>) = from_args(args)?;

@@ -1,12 +1,15 @@
 //! Template features against what the reference renderer (transformers 5.24, Jinja2) printed.
 //! Fault seen caught: `trim_blocks` left out.
 
+mod bounds;
+mod reference;
+
 use super::*;
 use serde_json::json;
 
 fn rendered(source: &str) -> Result<String> {
     let mut sources = Sources::default();
-    sources.set("default", source.to_owned());
+    sources.set("default", source.to_owned(), "x".to_owned());
     let template = Template::compile(&sources, Map::new())?.expect("has a default");
     template.render(&Context {
         messages: &[],
@@ -108,7 +111,7 @@ fn no_template_can_hang_or_crash() {
         Template::compile(
             &{
                 let mut s = Sources::default();
-                s.set("default", "x".repeat(MAX_TEMPLATE_BYTES + 1));
+                s.set("default", "x".repeat(MAX_TEMPLATE_BYTES + 1), "x".to_owned());
                 s
             },
             Map::new()
