@@ -29,7 +29,7 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
         let mut found = match looked {
             // Listed with the reason, like one below --model-dir, so that the others can be served.
             Err(omlx_hub::Error::Incomplete { found, .. }) => *found,
-            looked => looked.map_err(|error| told(&model.source, error, &hub.model_dirs))?,
+            looked => looked.map_err(|error| told(&model.source, &error, &hub.model_dirs))?,
         };
         if let Some(alias) = &model.alias {
             found.id.clone_from(alias);
@@ -49,7 +49,7 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
 }
 
 /// The failure with the flag that asked for it, and names that are like the one that leads nowhere.
-fn told(asked: &str, error: omlx_hub::Error, dirs: &[PathBuf]) -> anyhow::Error {
+fn told(asked: &str, error: &omlx_hub::Error, dirs: &[PathBuf]) -> anyhow::Error {
     let near = match error {
         omlx_hub::Error::NotFound { .. } => near(asked, discover(dirs).models.into_iter().map(|m| m.id)),
         _ => Vec::new(),

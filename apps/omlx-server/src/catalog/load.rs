@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Text and weights of a model.
 type Read = Result<(TextModel, Loaded), Failure>;
 
+/// What reads a model's files.
+type Reader = dyn Fn(&Path, &Device, DType) -> Read + Send + Sync;
+
 /// Loads models for one device.
 pub(crate) struct Loader {
     settings: Settings,
@@ -37,7 +40,7 @@ pub(crate) struct Loader {
     turnstile: Arc<Turnstile>,
     ledger: Ledger,
     /// Reads a model's files; something else in tests.
-    pub(super) reader: Box<dyn Fn(&Path, &Device, DType) -> Read + Send + Sync>,
+    pub(super) reader: Box<Reader>,
     /// How long a request waits for its model.
     pub(super) patience: Duration,
     /// Whether the start is complete. Before, what fails is told there and not here.
