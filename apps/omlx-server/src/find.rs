@@ -1,11 +1,10 @@
 //! From what the user named to the models that will be served: given ones first, then whatever the folders hold.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use omlx_hub::{Found, Progress, discover, resolve};
+use omlx_hub::{Config, Found, Progress, discover, resolve};
 
 use crate::config::Resolved;
 use crate::places::hub_config;
@@ -29,7 +28,7 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
         let mut found = match looked {
             // Listed with the reason, like one below --model-dir, so that the others can be served.
             Err(omlx_hub::Error::Incomplete { found, .. }) => *found,
-            looked => looked.map_err(|error| told(&model.source, &error, &hub.model_dirs))?,
+            looked => looked.map_err(|error| told(&model.source, &error, &hub))?,
         };
         if let Some(alias) = &model.alias {
             found.id.clone_from(alias);
@@ -49,15 +48,16 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
 }
 
 /// The failure with the flag that asked for it, and names that are like the one that leads nowhere.
-fn told(asked: &str, error: &omlx_hub::Error, dirs: &[PathBuf]) -> anyhow::Error {
+fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
     let near = match error {
-        omlx_hub::Error::NotFound { .. } => near(asked, discover(dirs).models.into_iter().map(|m| m.id)),
+        omlx_hub::Error::NotFound { .. } => near(asked, discover(&hub.model_dirs).models.into_iter().map(|m| m.id)),
         _ => Vec::new(),
     };
     let said = error.to_string();
     let flag = if said.contains(asked) { "--model".to_owned() } else { format!("--model {asked}") };
+    let offline = if hub.hub.is_none() { ", with --offline" } else { "" };
     let hint = if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
-    anyhow!("{flag}: {said}{hint}")
+    anyhow!("{flag}{offline}: {said}{hint}")
 }
 
 /// The ids that are like a name, the likest first.
