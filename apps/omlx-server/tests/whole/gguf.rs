@@ -121,7 +121,7 @@ fn broken_models_given_at_the_start_disturb_nobody() {
     let server = Server::start(&args);
     let output = server.output();
     for name in ["cut", "no_tokens", "shards"] {
-        // Once each: seen to fail with a second line at the load.
+        // Once each: neither the look at the folder nor the load says it again.
         let said = format!("model {name} is not offered: ");
         assert_eq!(output.matches(&said).count(), 1, "{said:?} in {output}");
     }
