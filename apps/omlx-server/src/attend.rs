@@ -3,13 +3,17 @@
 //! Hyper speaks the protocol, and stops reading as long as it holds bytes that it cannot use yet (a line break behind a
 //! body, a second request). So the socket itself is watched here: a client that goes away while it is being answered
 //! takes its request with it, whatever it sent before. A head or a body that does not arrive ends the connection.
+//!
+//! A client that only ends its sending side looks the same as one that goes away, until something is sent to it: the one
+//! takes it, the other's system refuses. So an answer that begins soon is sent, and one that is taken goes on.
 
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -37,6 +41,8 @@ pub(crate) struct Patience {
     pub(crate) head: Duration,
     /// Between two pieces of a body.
     pub(crate) body: Duration,
+    /// For anything to be sent to it once it has ended its sending side; after that it counts as gone.
+    pub(crate) half: Duration,
     /// To complete its request when the server is about to end, or all connections are taken.
     pub(crate) short: Duration,
 }
@@ -65,14 +71,18 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
         let (app, exchange) = (app.clone(), Exchange::new(&account));
         async move {
             let request = request.map(|body| axum::body::Body::new(exchange.receiving(body, patience.body)));
-            let response = app.oneshot(request).await?;
+            let mut response = app.oneshot(request).await?;
+            if exchange.is_unread() {
+                // The rest is read and thrown away, but whoever sees this need not send it.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(response.map(|body| exchange.answering(body)))
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience.head);
+    http.timer(TokioTimer::new()).header_read_timeout(patience.head).half_close(true);
     let mut connection = pin!(http.serve_connection(wire, service));
-    let mut left = pin!(left(&read, &account));
+    let mut left = pin!(left(&read, &account, patience.half));
     let mut closing = pin!(closing(stop.clone(), &account, patience.short));
     let mut yielding = pin!(yielding(crowded, &account, patience.short));
     let mut stopping = false;
@@ -97,15 +107,20 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
 }
 
 /// Ends when the client has gone while an answer is being made for it.
-async fn left(socket: &OwnedReadHalf, account: &Account) {
+async fn left(socket: &OwnedReadHalf, account: &Account, patience: Duration) {
+    // Since when it sends no more, and how much it had been sent by then.
+    let mut silent: Option<(Instant, u64)> = None;
     loop {
-        match socket.ready(Interest::READABLE).await {
-            // A connection that owes nothing is hyper's to end: it reads.
-            Ok(ready) if ready.is_read_closed() && account.answering() => return,
-            Ok(_) => {}
-            Err(_) => return,
+        let Ok(ready) = socket.ready(Interest::READABLE).await else { return };
+        // A connection that owes nothing is hyper's to end: it reads.
+        if ready.is_read_closed() && account.answering() {
+            let (since, sent) = *silent.get_or_insert_with(|| (Instant::now(), account.sent()));
+            let refused = !matches!(socket.as_ref().take_error(), Ok(None));
+            if refused || (account.sent() == sent && since.elapsed() >= patience) {
+                return;
+            }
         }
-        // Unread bytes keep the socket ready.
+        // Unread bytes and an end both keep the socket ready.
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use candle_core::Device;
 use futures_core::future::BoxFuture;
@@ -16,7 +17,10 @@ use omlx_hub::Found;
 
 use crate::config::Settings;
 
+mod drawing;
+mod ledger;
 mod load;
+mod look;
 mod room;
 
 use load::Loader;
@@ -43,9 +47,6 @@ impl Catalog {
                 tracing::warn!("{}: a model named {} is already served from elsewhere", model.path.display(), model.id);
                 continue;
             }
-            if let Err(fault) = &model.state {
-                tracing::warn!("model {} cannot be served: {fault}", model.id);
-            }
             rooms.push(Arc::new(Room::new(model)));
         }
         Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
@@ -54,6 +55,22 @@ impl Catalog {
     /// How many models look as if they can be served.
     pub(crate) fn servable(&self) -> usize {
         self.rooms.iter().filter(|room| room.card().trouble.is_none()).count()
+    }
+
+    /// Ends the start: what cannot be served is written to the log, now and whenever that changes.
+    pub(crate) fn started(&self) {
+        self.loader.started.store(true, Ordering::Relaxed);
+        self.rooms.iter().for_each(|room| room.report());
+    }
+
+    /// Every model that failed so far, with the reason.
+    pub(crate) fn failures(&self) -> Vec<(&str, String)> {
+        self.rooms.iter().filter_map(|room| Some((room.id(), room.failure()?.to_string()))).collect()
+    }
+
+    /// Lets nobody wait for a load any more: what runs may go on, and what has not begun is not begun.
+    pub(crate) fn close(&self) {
+        self.loader.stopping.send_replace(true);
     }
 
     /// Tells all engines to stop: answers that still run end in an error.

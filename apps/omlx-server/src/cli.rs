@@ -1,8 +1,9 @@
 //! What the user may type: the first of two stages, everything optional. `config.rs` makes the second of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, ValueEnum};
 use omlx_http::Parameter;
 
 use crate::config::{Guarding, Memory};
@@ -11,38 +12,40 @@ const USAGE: &str = "\
 omlx-server --model <PATH|REPO>... [OPTIONS]
        omlx-server --model-dir <DIR>... [OPTIONS]";
 
+// One line a paragraph: clap wraps them to the terminal, keeping the indentation.
 const EXAMPLES: &str = "\
 EXAMPLES
   Serve one model on http://127.0.0.1:8000:
-    omlx-server --model ~/models/SmolLM2-135M-Instruct
+    omlx-server --model ~/.cache/omlx/models/gguf/SmolLM2-135M-Instruct.Q4_1.gguf
 
   Serve every model in a folder, each loaded on first use:
-    omlx-server --model-dir ~/models
+    omlx-server --model-dir ~/.cache/omlx/models
 
   Let the local network in, with a key, and bound memory and parallel answers:
-    OMLX_API_KEY=... omlx-server --model-dir ~/models --host 0.0.0.0 --kv-memory 4GiB --max-concurrent 4
+    OMLX_API_KEY=... omlx-server --model-dir ~/models --host 0.0.0.0 \\
+      --kv-memory 4GiB --max-concurrent 4
 
-  Ask it:
-    curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
-      -d '{\"model\": \"SmolLM2-135M-Instruct\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}'
+  Ask the first one, which is also what `cargo xtask demo` serves:
+    curl http://127.0.0.1:8000/v1/chat/completions \\
+      -H 'content-type: application/json' \\
+      -d '{\"model\": \"SmolLM2-135M-Instruct.Q4_1\",
+           \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}'
 
 MODELS
-  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in
-  the API is its path below --model-dir, or the last part of --model, without .gguf; a model from the hub is
-  called owner/name. GET /v1/models lists them. A model that cannot be loaded is shown with the reason and
-  does not disturb the others.
+  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in the API is its path below --model-dir, or the last part of --model, without .gguf; a model from the hub is called owner/name. GET /v1/models lists them. A model that cannot be loaded is not listed, the log says why, and it does not disturb the others.
 
 ENVIRONMENT
   OMLX_API_KEY   the key that clients must send
-  OMLX_MODELS    a folder where names are looked up, before the hub's cache [default: ~/.cache/omlx/models]
-  HF_HUB_CACHE   where models from the hub are kept [default: ~/.cache/huggingface/hub, or hub in HF_HOME]
+  OMLX_MODELS    a folder where names are looked up, before the hub's cache
+                 [default: ~/.cache/omlx/models]
+  HF_HUB_CACHE   where models from the hub are kept
+                 [default: ~/.cache/huggingface/hub, or hub in HF_HOME]
   HF_TOKEN       a token for the hub, for private and gated models
   HF_ENDPOINT    another hub than https://huggingface.co
   HTTPS_PROXY    a proxy on the way to it
 
 STOPPING
-  Ctrl-C (or SIGTERM) stops taking requests and lets running answers finish, for 30 seconds at most; a second
-  Ctrl-C ends at once.";
+  Ctrl-C (or SIGTERM) stops taking requests and lets running answers finish, for 30 seconds at most; a second Ctrl-C ends at once.";
 
 /// Serves language models on this machine over the OpenAI API.
 #[derive(Clone, Debug, Parser)]
@@ -67,13 +70,32 @@ pub(crate) struct Cli {
     pub(crate) kernels: KernelKind,
 }
 
+impl Cli {
+    /// The complaint about a command line that names no model: every way to name one.
+    pub(crate) fn nothing_to_serve(cache: Option<&Path>) -> clap::Error {
+        let cache = cache.map_or("DIR".into(), |cache| cache.display().to_string());
+        Self::command().error(
+            ErrorKind::MissingRequiredArgument,
+            format!(
+                "nothing to serve; say what:\n\n  \
+                 omlx-server --model-dir DIR     every model in a folder, each loaded on first use\n  \
+                 omlx-server --model PATH        one model: a folder with config.json, or a .gguf file\n  \
+                 omlx-server --model OWNER/NAME  one model by its name on the Hugging Face hub\n  \
+                 omlx-server --model-dir {cache}\n                                  \
+                 what was fetched before, by `cargo xtask models` for one\n  \
+                 cargo xtask demo                fetches a small model and serves it (in the source tree)"
+            ),
+        )
+    }
+}
+
 /// Which models are served.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Models (at least one of --model, --model-dir)")]
 pub(crate) struct Models {
     /// A model to load at start: a folder, a .gguf file, or a name such as HuggingFaceTB/SmolLM2-135M-Instruct that is
     /// looked up on this machine first and else fetched from the Hugging Face hub. May be given several times.
-    #[arg(long, value_name = "PATH|REPO", required_unless_present = "model_dir")]
+    #[arg(long, value_name = "PATH|REPO")]
     pub(crate) model: Vec<String>,
 
     /// A folder of models, each loaded when first asked for. May be given several times.

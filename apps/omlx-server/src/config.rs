@@ -12,6 +12,7 @@ use candle_core::Device;
 use omlx_ops::Kernels;
 
 use crate::cli::{Cli, KernelKind, KvType, LogLevel};
+use crate::places::hub_config;
 
 mod guarding;
 mod memory;
@@ -85,6 +86,10 @@ impl Resolved {
     /// Answers every question that the command line left open.
     pub(crate) fn new(cli: Cli) -> Result<Self> {
         let Cli { models, network, work, sampling, log_level, kernels } = cli;
+        if models.model.is_empty() && models.model_dir.is_empty() {
+            let cache = hub_config(&[], true).model_dirs.pop();
+            return Err(Cli::nothing_to_serve(cache.as_deref()).into());
+        }
         if models.name.is_some() && models.model.len() != 1 {
             bail!(
                 "--name renames one model, but --model was given {} times; name the folders as they should be called",
@@ -147,7 +152,7 @@ impl fmt::Display for Resolved {
         let s = &self.settings;
         let context = match s.context {
             Context::Model => "the model's own, as far as memory holds it".to_owned(),
-            Context::Tokens(tokens) => format!("{tokens} tokens"),
+            Context::Tokens(tokens) => format!("{tokens} tokens, or the model's own where that is less"),
         };
         writeln!(f, "  access          {}", self.access)?;
         writeln!(f, "  answers at once {} per model", s.rows)?;

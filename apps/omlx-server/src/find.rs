@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use omlx_hub::{Found, Progress, discover, resolve};
+use omlx_hub::{Config, Found, Progress, discover, resolve};
 
 use crate::config::Resolved;
 use crate::places::hub_config;
@@ -28,9 +28,7 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
         let mut found = match looked {
             // Listed with the reason, like one below --model-dir, so that the others can be served.
             Err(omlx_hub::Error::Incomplete { found, .. }) => *found,
-            looked => looked.with_context(|| {
-                format!("--model {}{}", model.source, if wanted.offline { ", with --offline" } else { "" })
-            })?,
+            looked => looked.map_err(|error| told(&model.source, &error, &hub))?,
         };
         if let Some(alias) = &model.alias {
             found.id.clone_from(alias);
@@ -47,6 +45,35 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
     }
     models.extend(survey.models);
     Ok(Finds { models, given })
+}
+
+/// The failure with the flag that asked for it, and names that are like the one that leads nowhere.
+fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
+    let near = match error {
+        omlx_hub::Error::NotFound { .. } => near(asked, discover(&hub.model_dirs).models.into_iter().map(|m| m.id)),
+        _ => Vec::new(),
+    };
+    let said = error.to_string();
+    let flag = if said.contains(asked) { "--model".to_owned() } else { format!("--model {asked}") };
+    let offline = if hub.hub.is_none() { ", with --offline" } else { "" };
+    let hint = if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
+    anyhow!("{flag}{offline}: {said}{hint}")
+}
+
+/// The ids that are like a name, the likest first.
+fn near(name: &str, ids: impl Iterator<Item = String>) -> Vec<String> {
+    let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let name = last(name);
+    let mut near: Vec<(f64, String)> = ids
+        .map(|id| {
+            let other = last(&id);
+            let part = !name.is_empty() && (other.contains(&name) || name.contains(&other));
+            (if part { 1.0 } else { strsim::jaro_winkler(&name, &other) }, id)
+        })
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    near.into_iter().take(3).map(|(_, id)| id).collect()
 }
 
 /// A progress bar that appears with the first byte of a download.
@@ -74,5 +101,26 @@ impl Bar {
 
     fn end(&self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names that are like others.
+
+    use super::near;
+
+    #[test]
+    fn near_names() {
+        let ids =
+            ["gguf/SmolLM2-135M-Instruct.Q4_1", "smollm2-135m-instruct", "gemma-3-270m", "qwen2.5-coder-0.5b-instruct"];
+        for (name, expected) in [
+            ("smollm", &["gguf/SmolLM2-135M-Instruct.Q4_1", "smollm2-135m-instruct"][..]),
+            ("gema-3-270m", &["gemma-3-270m"]),
+            ("Qwen/Qwen2.5-Coder-0.5B-Instruct", &["qwen2.5-coder-0.5b-instruct"]),
+            ("mixtral", &[]),
+        ] {
+            assert_eq!(near(name, ids.iter().map(|id| (*id).to_owned())), expected, "{name}");
+        }
     }
 }

@@ -10,12 +10,24 @@ mod places;
 mod serve;
 mod start;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        if let Some(usage) = error.downcast_ref::<clap::Error>() {
+            usage.exit();
+        }
+        // On one line, and without a trace of the stack, which is no help against a wrong word.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> Result<ExitCode> {
     let resolved = config::Resolved::new(cli::Cli::parse())?;
     start::log(resolved.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

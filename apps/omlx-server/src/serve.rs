@@ -23,8 +23,12 @@ const GRACE: Duration = Duration::from_secs(30);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Heads and bodies come in one piece; between two requests a client may rest a while.
-const PATIENCE: Patience =
-    Patience { head: Duration::from_secs(30), body: Duration::from_secs(30), short: Duration::from_secs(1) };
+const PATIENCE: Patience = Patience {
+    head: Duration::from_secs(30),
+    body: Duration::from_secs(30),
+    half: Duration::from_millis(500),
+    short: Duration::from_secs(1),
+};
 
 /// How the server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +66,13 @@ pub(crate) async fn bind(host: &str, port: u16, access: &Access) -> Result<(TcpL
     Ok((listener, address))
 }
 
-/// Answers requests until told to stop. `cut` ends the answers that would not end by themselves.
+/// Answers requests until told to stop. `close` keeps answers from beginning that have not begun, `cut` ends those that
+/// would not end by themselves.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: axum::Router,
     mut signals: mpsc::Receiver<()>,
+    close: impl FnOnce(),
     cut: impl FnOnce(),
 ) -> Ending {
     let (stop, stopped) = watch::channel(false);
@@ -94,6 +100,7 @@ pub(crate) async fn serve(
         GRACE.as_secs()
     );
     stop.send_replace(true);
+    close();
     let why = tokio::select! {
         () = all(&mut clients) => return Ending::Clean,
         () = tokio::time::sleep(GRACE) => "the time is up",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use omlx_engine::guard::{Guard, System};
-use omlx_http::Catalog as _;
+use omlx_http::{Card, Catalog as _};
 use tracing::level_filters::LevelFilter;
 
 use crate::catalog::Catalog;
@@ -45,9 +45,13 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
     let resolved = Arc::new(resolved);
     let prepare = async {
         let looking = Arc::clone(&resolved);
-        let finds = tokio::task::spawn_blocking(move || find(&looking)).await??;
-        let given = finds.given.clone();
-        let catalog = shelve(finds, &resolved)?;
+        // Both ask the file system, which may take its time.
+        let shelved = move || {
+            let finds = find(&looking)?;
+            let given = finds.given.clone();
+            anyhow::Ok((shelve(finds, &looking)?, given))
+        };
+        let (catalog, given) = tokio::task::spawn_blocking(shelved).await??;
         load(&catalog, &given).await?;
         anyhow::Ok(catalog)
     };
@@ -61,7 +65,7 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
     };
     announce(&resolved, &catalog, address)?;
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
-    Ok(serve(listener, app, signals, move || catalog.stop()).await)
+    Ok(serve(listener, app, signals, || catalog.close(), || catalog.stop()).await)
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
@@ -76,37 +80,41 @@ fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
 
 /// Loads the models that were named on the command line. It is enough that one model can be served.
 async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
-    let mut last = None;
     for id in given {
-        last = catalog.open(id).await.err().map(|error| (id, error)).or(last);
+        // What fails is in the catalog, with the reason.
+        let _ = catalog.open(id).await;
     }
-    match last {
-        Some((id, error)) if catalog.servable() == 0 => {
-            bail!("no model can be served; {id}: {error}")
-        }
-        _ => Ok(()),
+    if !given.is_empty() && catalog.servable() == 0 {
+        let why: Vec<String> = catalog.failures().iter().map(|(id, why)| format!("{id}: {why}")).collect();
+        bail!("no model can be served\n  {}", why.join("\n  "));
     }
+    catalog.started();
+    Ok(())
 }
 
 /// The URL, what was resolved, and something to try.
 fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Result<()> {
     let cards = catalog.cards();
     let (good, bad): (Vec<_>, Vec<_>) = cards.iter().partition(|card| card.trouble.is_none());
-    let names: Vec<&str> = good.iter().take(10).map(|card| card.id.as_str()).collect();
+    let named = |card: &&Card| match card.context {
+        Some(context) => format!("{} (loaded, context {context})", card.id),
+        None => card.id.clone(),
+    };
+    let names: Vec<String> = good.iter().copied().take(10).map(|card| named(&card)).collect();
     let more = if good.len() > names.len() { format!(" and {} more", good.len() - names.len()) } else { String::new() };
     let key =
         if matches!(resolved.access, Access::Key(_)) { " -H \"authorization: Bearer $OMLX_API_KEY\"" } else { "" };
     let mut out = std::io::stdout().lock();
     writeln!(out, "omlx-server {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  models          {}{more}", names.join(", "))?;
-    for card in &bad {
-        writeln!(out, "  not servable    {}: {}", card.id, card.trouble.as_deref().unwrap_or_default())?;
+    if !bad.is_empty() {
+        writeln!(out, "  not offered     {} (the log says why)", bad.len())?;
     }
     writeln!(out, "{resolved}")?;
     let url = format!("http://{}", reachable(address));
     writeln!(out, "Listening on {url}")?;
-    if let Some(name) = names.first() {
-        let name = name.replace('\'', "");
+    if let Some(card) = good.first() {
+        let name = card.id.replace('\'', "");
         writeln!(out, "Try: curl {url}/v1/chat/completions{key} -H 'content-type: application/json' \\")?;
         writeln!(out, "  -d '{{\"model\": \"{name}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hi\"}}]}}'")?;
     }

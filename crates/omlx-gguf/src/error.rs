@@ -8,6 +8,9 @@ use crate::value::ValueType;
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The way out of a file that holds something it should not.
+const ANOTHER: &str = "download the file again, or take another conversion of the model";
+
 /// Why a container was refused, or why a key could not be answered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,6 +26,9 @@ pub enum Error {
     /// The operating system would not give us the bytes.
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
+    /// A pipe, a device or a folder.
+    #[error("not a regular file; put the file itself (or a link to it) there")]
+    NotAFile,
     /// The first four bytes are not `GGUF`.
     #[error(
         "not a GGUF file: expected the bytes \"GGUF\", found {found:02x?}{hint}; give the file its true extension, or download it again"
@@ -46,7 +52,7 @@ pub enum Error {
     },
     /// The file ends in the middle of something.
     #[error(
-        "{place}: needs {needs} bytes at byte {at}, but the file ends at byte {file_bytes}; the download may be incomplete"
+        "{place}: needs {needs} bytes at byte {at}, but the file ends at byte {file_bytes}; the download may be incomplete: download it again"
     )]
     Truncated {
         /// What was being read.
@@ -60,7 +66,8 @@ pub enum Error {
     },
     /// A count that cannot fit in what is left of the file.
     #[error(
-        "{place}: says {count} entries of at least {each_bytes} bytes, but only {left_bytes} bytes of the file follow"
+        "{place}: says {count} entries of at least {each_bytes} bytes, but only {left_bytes} bytes of the file follow; {}",
+        ANOTHER
     )]
     Count {
         /// What is being counted.
@@ -73,7 +80,7 @@ pub enum Error {
         left_bytes: u64,
     },
     /// Metadata and directory together are longer than [`MAX_HEADER_BYTES`](crate::MAX_HEADER_BYTES).
-    #[error("{place}: the header would pass {limit} bytes, the most that is read")]
+    #[error("{place}: the header would pass {limit} bytes, the most that is read; {}", ANOTHER)]
     HeaderTooLong {
         /// What was being read.
         place: Place,
@@ -81,13 +88,13 @@ pub enum Error {
         limit: u64,
     },
     /// A key or tensor name that is not UTF-8.
-    #[error("{place}: not valid UTF-8")]
+    #[error("{place}: not valid UTF-8; {}", ANOTHER)]
     NameNotUtf8 {
         /// Whose name it is.
         place: Place,
     },
     /// A key or tensor name that is too long to be one.
-    #[error("{place}: {found} bytes long, at most {limit} are allowed")]
+    #[error("{place}: {found} bytes long, at most {limit} are allowed; {}", ANOTHER)]
     NameTooLong {
         /// Whose name it is.
         place: Place,
@@ -97,7 +104,7 @@ pub enum Error {
         limit: u64,
     },
     /// A metadata value of a type the format does not have.
-    #[error("{place}: unknown value type {id}; types 0 to 12 are known")]
+    #[error("{place}: unknown value type {id}; types 0 to 12 are known; {}", ANOTHER)]
     UnknownValueType {
         /// The key.
         place: Place,
@@ -105,19 +112,19 @@ pub enum Error {
         id: u32,
     },
     /// An array of arrays, which no converter writes.
-    #[error("{place}: an array of arrays is not read")]
+    #[error("{place}: an array of arrays is not read; {}", ANOTHER)]
     NestedArray {
         /// The key.
         place: Place,
     },
     /// The same key twice.
-    #[error("key `{key}` appears twice")]
+    #[error("key `{key}` appears twice; {}", ANOTHER)]
     DuplicateKey {
         /// The key.
         key: String,
     },
     /// `general.alignment` is no alignment.
-    #[error("key `general.alignment`: expected a power of two up to {limit}, found {found}")]
+    #[error("key `general.alignment`: expected a power of two up to {limit}, found {found}; {}", ANOTHER)]
     Alignment {
         /// The value in the file.
         found: u64,
@@ -125,7 +132,7 @@ pub enum Error {
         limit: u64,
     },
     /// The same tensor name twice.
-    #[error("tensor `{tensor}` appears twice")]
+    #[error("tensor `{tensor}` appears twice; {}", ANOTHER)]
     DuplicateTensor {
         /// Its name.
         tensor: String,
@@ -141,7 +148,7 @@ pub enum Error {
         id: u32,
     },
     /// A shape no tensor can have.
-    #[error("tensor `{tensor}`: {count} dimensions, at most {limit} are allowed")]
+    #[error("tensor `{tensor}`: {count} dimensions, at most {limit} are allowed; {}", ANOTHER)]
     TooManyDims {
         /// Its name.
         tensor: String,
@@ -151,7 +158,7 @@ pub enum Error {
         limit: u32,
     },
     /// A shape whose size cannot be computed, or is zero.
-    #[error("tensor `{tensor}`: shape {dims:?} is empty or larger than any file")]
+    #[error("tensor `{tensor}`: shape {dims:?} is empty or larger than any file; {}", ANOTHER)]
     BadShape {
         /// Its name.
         tensor: String,
@@ -159,7 +166,7 @@ pub enum Error {
         dims: Vec<u64>,
     },
     /// A row that is not a whole number of quantisation blocks.
-    #[error("tensor `{tensor}`: rows of {cols} values are not a whole number of {kind} blocks of {block}")]
+    #[error("tensor `{tensor}`: rows of {cols} values are not a whole number of {kind} blocks of {block}; {}", ANOTHER)]
     RaggedRow {
         /// Its name.
         tensor: String,
@@ -171,7 +178,7 @@ pub enum Error {
         block: usize,
     },
     /// A tensor that does not begin on the file's alignment.
-    #[error("tensor `{tensor}`: offset {offset} is not a multiple of the alignment {alignment}")]
+    #[error("tensor `{tensor}`: offset {offset} is not a multiple of the alignment {alignment}; {}", ANOTHER)]
     Misaligned {
         /// Its name.
         tensor: String,
@@ -182,7 +189,7 @@ pub enum Error {
     },
     /// A tensor that reaches beyond the file.
     #[error(
-        "tensor `{tensor}`: {bytes} bytes at byte {start} end past the file's {file_bytes} bytes; the download may be incomplete"
+        "tensor `{tensor}`: {bytes} bytes at byte {start} end past the file's {file_bytes} bytes; the download may be incomplete: download it again"
     )]
     PastEnd {
         /// Its name.
@@ -195,7 +202,7 @@ pub enum Error {
         file_bytes: u64,
     },
     /// Two tensors that share bytes.
-    #[error("tensors `{first}` and `{second}` overlap")]
+    #[error("tensors `{first}` and `{second}` overlap; {}", ANOTHER)]
     Overlap {
         /// The one that begins first.
         first: String,
@@ -203,7 +210,7 @@ pub enum Error {
         second: String,
     },
     /// A key somebody needs is not there.
-    #[error("key `{key}` is missing; expected {expected}")]
+    #[error("key `{key}` is missing; expected {expected}; {}", ANOTHER)]
     MissingKey {
         /// The key.
         key: String,
@@ -211,7 +218,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// A key is there with a value of another type.
-    #[error("key `{key}`: expected {expected}, found {found}")]
+    #[error("key `{key}`: expected {expected}, found {found}; {}", ANOTHER)]
     WrongType {
         /// The key.
         key: String,
@@ -221,7 +228,7 @@ pub enum Error {
         found: Kind,
     },
     /// A key is there with a number that the wanted type cannot hold.
-    #[error("key `{key}`: {found} is out of range; expected {expected}")]
+    #[error("key `{key}`: {found} is out of range; expected {expected}; {}", ANOTHER)]
     OutOfRange {
         /// The key.
         key: String,
@@ -231,7 +238,7 @@ pub enum Error {
         found: i64,
     },
     /// A text somebody needs was not valid UTF-8 in the file.
-    #[error("key `{key}`: the text is not valid UTF-8")]
+    #[error("key `{key}`: the text is not valid UTF-8; {}", ANOTHER)]
     NotUtf8 {
         /// The key.
         key: String,

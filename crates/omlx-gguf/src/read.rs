@@ -43,6 +43,10 @@ impl Gguf {
     /// Reads the header of a file. Errors begin with its path.
     pub fn open(path: &Path) -> Result<Self> {
         let read = || {
+            // Before opening: opening a pipe waits for who writes to it.
+            if !std::fs::metadata(path)?.is_file() {
+                return Err(Error::NotAFile);
+            }
             let file = File::open(path)?;
             let file_bytes = file.metadata()?.len();
             Self::read(file, file_bytes)

@@ -74,4 +74,13 @@ pub enum OpenError {
         /// What it needs and what there is.
         reason: String,
     },
+    /// The server ends before the model is loaded.
+    #[error("the server is stopping, and the model is not loaded; ask again once it is back")]
+    Stopping,
+    /// The load takes longer than anybody should wait.
+    #[error("the model is still being loaded after {seconds} s; ask again later, or look at the disk that holds it")]
+    Slow {
+        /// How long this request has waited.
+        seconds: u64,
+    },
 }

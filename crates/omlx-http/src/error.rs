@@ -112,7 +112,9 @@ impl Error {
                 OpenError::Unknown => StatusCode::NOT_FOUND,
                 OpenError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
                 OpenError::Unusable { .. } => StatusCode::CONFLICT,
-                OpenError::NoRoom { .. } => StatusCode::SERVICE_UNAVAILABLE,
+                OpenError::NoRoom { .. } | OpenError::Stopping | OpenError::Slow { .. } => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
             },
             Error::Text { source, .. } if source.is_request() => StatusCode::BAD_REQUEST,
             Error::Text { .. } | Error::Preparation => StatusCode::INTERNAL_SERVER_ERROR,
@@ -140,6 +142,8 @@ impl Error {
                 OpenError::Ambiguous { .. } => "model_ambiguous",
                 OpenError::Unusable { .. } => "model_unusable",
                 OpenError::NoRoom { .. } => "no_memory",
+                OpenError::Stopping => "server_stopping",
+                OpenError::Slow { .. } => "model_loading",
             },
             Error::Text { source, .. } => text_code(source),
             Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",

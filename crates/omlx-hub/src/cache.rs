@@ -24,7 +24,9 @@ pub(crate) fn is_plain(step: &str) -> bool {
 /// The snapshot a cache folder stands for: the one `refs/<revision>` names, a commit of that name, or (for `main`) the newest there is.
 pub(crate) fn snapshot(folder: &Path, revision: &str) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
-    let named = fs::read_to_string(folder.join("refs").join(revision)).ok();
+    let named = folder.join("refs").join(revision);
+    // A pipe there would hold whoever reads it.
+    let named = named.is_file().then(|| fs::read_to_string(named).ok()).flatten();
     let commit = named.as_deref().map(str::trim).unwrap_or(revision);
     let exact = snapshots.join(commit);
     if is_plain(commit) && exact.is_dir() {

@@ -270,14 +270,17 @@ fn read_index(folder: &Path) -> Result<Option<BTreeSet<String>>, Fault> {
     match fs::metadata(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(unreadable(e)),
+        Ok(m) if !m.is_file() => return Err(Fault::BadIndex { why: "not a regular file" }),
         Ok(m) if m.len() > MAX_INDEX_BYTES => {
             return Err(Fault::BadIndex { why: "longer than 64 MiB" });
         }
         Ok(_) => {}
     }
     let bytes = fs::read(&path).map_err(unreadable)?;
-    let index: Index = serde_json::from_slice(&bytes)
-        .map_err(|_| Fault::BadIndex { why: "not JSON with a \"weight_map\" of texts" })?;
+    // Some editors put a byte order mark before a text.
+    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let index: Index =
+        serde_json::from_slice(json).map_err(|_| Fault::BadIndex { why: "not JSON with a \"weight_map\" of texts" })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
     if names.is_empty() {
         return Err(Fault::BadIndex { why: "names no file" });

@@ -17,7 +17,7 @@ pub use decoder::{Absent, Decoder};
 pub(crate) use gguf::{decimal, from_gguf};
 pub use rope::LayerKind;
 
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// Keys that may stand beside `text_config` and still speak of the text model.
 const SHARED: [&str; 6] =
@@ -90,7 +90,7 @@ impl Config {
     /// # Errors
     /// When the file cannot be read or is no JSON object.
     pub fn read(file: &Path) -> Result<Self> {
-        let bytes = std::fs::read(file).map_err(|source| Error::Io { file: file.to_owned(), source })?;
+        let bytes = files::read_json(file, files::MAX_CONFIG_BYTES)?;
         let keys = serde_json::from_slice(&bytes).map_err(|source| Error::Json { file: file.to_owned(), source })?;
         Self::new(file, keys)
     }

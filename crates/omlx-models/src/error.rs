@@ -22,6 +22,26 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A pipe, a device or a folder where a file should be.
+    #[error("{}: not a regular file; put the file itself (or a link to it) there", file.display())]
+    NotAFile {
+        /// What was to be read.
+        file: PathBuf,
+    },
+    /// A file of no bytes.
+    #[error("{}: empty; the download was not finished: download it again", file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file longer than any of its kind.
+    #[error("{}: longer than {limit} bytes, which no such file is; fetch the file again", file.display())]
+    TooLong {
+        /// The file.
+        file: PathBuf,
+        /// The most bytes that are read.
+        limit: u64,
+    },
     /// Neither a model folder nor a GGUF file.
     #[error("{}: neither a folder with a config.json nor a .gguf file; give the folder that holds config.json", path.display())]
     NotAModel {
@@ -45,7 +65,7 @@ pub enum Error {
         key: String,
     },
     /// A key holds something of another type or outside its range.
-    #[error("{}: `{key}` is {found}, expected {expected}", file.display())]
+    #[error("{}: `{key}` is {found}, expected {expected}; {}", file.display(), way_out(file, SOURCE))]
     BadValue {
         /// The file.
         file: PathBuf,
@@ -57,7 +77,7 @@ pub enum Error {
         expected: String,
     },
     /// A value whose meaning is not known here; guessing would give quietly wrong text.
-    #[error("{}: `{key}` is \"{found}\", which omlx does not know; known: {}", file.display(), known.join(", "))]
+    #[error("{}: `{key}` is \"{found}\", which omlx does not know; known: {}; take a model that is one of these", file.display(), known.join(", "))]
     Unknown {
         /// The file.
         file: PathBuf,
@@ -74,12 +94,12 @@ pub enum Error {
         /// The folder.
         folder: PathBuf,
     },
-    /// One of the files of a sharded model is absent or empty.
+    /// One of the files of a sharded model is absent.
     #[error("{}: incomplete, missing {shard} (named by {named_by}); download it again", folder.display())]
     MissingShard {
         /// The folder.
         folder: PathBuf,
-        /// The absent or empty file.
+        /// The absent file.
         shard: String,
         /// Where its name comes from.
         named_by: String,
@@ -101,6 +121,18 @@ pub enum Error {
         file: PathBuf,
         /// Its name.
         tensor: String,
+    },
+    /// The index and the file it names disagree.
+    #[error("{}: says that {shard} holds tensor {tensor}, which {}; download the index and its shards again", index.display(), other.as_ref().map_or_else(|| "no file holds".to_owned(), |other| format!("is in {other}")))]
+    Index {
+        /// The index.
+        index: PathBuf,
+        /// The tensor's name.
+        tensor: String,
+        /// The file that should hold it.
+        shard: String,
+        /// The file that holds it, if one does.
+        other: Option<String>,
     },
     /// Two shards hold a tensor of the same name.
     #[error("{}: tensor {tensor} is also in {other}; keep one set of shards in the folder", file.display())]
@@ -125,7 +157,7 @@ pub enum Error {
         found: Vec<usize>,
     },
     /// A tensor stored in a type that cannot be loaded.
-    #[error("{}: {tensor} is stored as {found}; loadable are {}", file.display(), known.join(", "))]
+    #[error("{}: {tensor} is stored as {found}; loadable are {}: take the model stored as one of them", file.display(), known.join(", "))]
     Dtype {
         /// The file.
         file: PathBuf,
@@ -224,6 +256,12 @@ pub enum HeaderFault {
         begin: usize,
         /// Where the one before it ends.
         end: usize,
+    },
+    /// A type that the format does not have.
+    #[error("is of the unknown type {dtype}")]
+    Dtype {
+        /// Its type.
+        dtype: String,
     },
     /// Shape, type and length disagree, or the shape overflows.
     #[error("{dtype} {shape:?} does not fill bytes {begin}..{end}")]

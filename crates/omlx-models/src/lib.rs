@@ -13,6 +13,7 @@ pub mod config;
 mod echo;
 mod error;
 mod ffn;
+mod files;
 mod load;
 mod model;
 pub mod spec;
@@ -22,6 +23,6 @@ pub mod weights;
 #[cfg(any(test, feature = "testing"))]
 pub use echo::EchoModel;
 pub use error::{Error, HeaderFault, Result, Warning};
-pub use load::{LoadOptions, Loaded, ModelCard, load};
+pub use load::{LoadOptions, Loaded, ModelCard, check, load};
 pub use model::Model;
 pub use transformer::Transformer;

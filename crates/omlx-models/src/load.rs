@@ -32,8 +32,8 @@ pub struct ModelCard {
     pub parameters: u64,
     /// Bytes of all tensors, as stored.
     pub weight_bytes: u64,
-    /// The type that most of these bytes are stored in, as the file calls it.
-    pub dtype: &'static str,
+    /// The types that these bytes are stored in, as the file calls them, and how many in each; the most used one first.
+    pub dtypes: Vec<(&'static str, u64)>,
     /// Longest sequence in tokens.
     pub context: usize,
     /// Number of token ids.
@@ -70,13 +70,22 @@ pub fn load(path: &Path, device: &Device, options: &LoadOptions) -> Result<Loade
         arch: arch.model_type,
         parameters: tally.parameters,
         weight_bytes: tally.bytes,
-        dtype: tally.dtype,
+        dtypes: tally.dtypes,
         context: model.spec().context,
         vocab: model.spec().vocab,
         fingerprint: fingerprint.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         warnings: weights.warnings(),
     };
     Ok(Loaded { model, card })
+}
+
+/// Looks at what shows without reading weights: that the files are there and whole, and that config and architecture are known.
+///
+/// # Errors
+/// When `load` would fail for one of these reasons.
+pub fn check(path: &Path) -> Result<()> {
+    let weights = Weights::open(path, &Device::Cpu)?;
+    (weights.arch().spec)(weights.config()).map(|_| ())
 }
 
 /// Every byte counts: a fine-tune may differ from its base in a few rows, and neither name, size nor time of a file says so.

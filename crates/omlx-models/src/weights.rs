@@ -167,23 +167,22 @@ impl Weights {
         Contents(self.source.clone())
     }
 
-    /// Values and bytes of the tensors taken so far, and the type most bytes are stored in.
+    /// Values and bytes of the tensors taken so far, and the types these bytes are stored in, the most used one first.
     pub(crate) fn tally(&self) -> Tally {
         let stored = |name: &String| match &*self.source {
             Source::Folder(folder) => folder.stored(name),
             Source::Gguf(file) => file.stored(name),
         };
-        let mut tally = Tally { parameters: 0, bytes: 0, dtype: "" };
-        let mut kinds: Vec<(&'static str, u64)> = Vec::new();
+        let mut tally = Tally { parameters: 0, bytes: 0, dtypes: Vec::new() };
         for (kind, elems, bytes) in self.taken.iter().filter_map(stored) {
             tally.parameters += elems;
             tally.bytes += bytes;
-            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            match tally.dtypes.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, sum)) => *sum += bytes,
-                None => kinds.push((kind, bytes)),
+                None => tally.dtypes.push((kind, bytes)),
             }
         }
-        tally.dtype = kinds.iter().max_by_key(|(_, bytes)| *bytes).map_or("", |(kind, _)| kind);
+        tally.dtypes.sort_by_key(|(kind, bytes)| (std::cmp::Reverse(*bytes), *kind));
         tally
     }
 
@@ -319,7 +318,7 @@ impl Contents {
 pub(crate) struct Tally {
     pub(crate) parameters: u64,
     pub(crate) bytes: u64,
-    pub(crate) dtype: &'static str,
+    pub(crate) dtypes: Vec<(&'static str, u64)>,
 }
 
 #[cfg(test)]

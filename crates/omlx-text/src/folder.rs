@@ -123,6 +123,11 @@ fn read_text(path: &Path) -> Result<Option<String>> {
 fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let bytes = match fs::metadata(path) {
+        // Opening a pipe waits for who writes to it, perhaps for ever.
+        Ok(meta) if !meta.is_file() => {
+            let why = "not a regular file; put the file itself (or a link to it) there";
+            return Err(io(std::io::Error::new(std::io::ErrorKind::InvalidInput, why)));
+        }
         Ok(meta) => meta.len(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
@@ -130,5 +135,10 @@ fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     if bytes > limit {
         return Err(Error::FileTooLarge { path: path.to_path_buf(), bytes, limit });
     }
-    fs::read(path).map(Some).map_err(io)
+    let mut read = fs::read(path).map_err(io)?;
+    // Some editors put a byte order mark before a text.
+    if read.starts_with(b"\xef\xbb\xbf") {
+        read.drain(..3);
+    }
+    Ok(Some(read))
 }

@@ -3,7 +3,7 @@
 //! Half a request is owed nothing, so that it neither holds up the end of the server nor counts as an answer cut off.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Debts of all connections.
 #[derive(Default)]
@@ -21,12 +21,14 @@ pub(super) struct Account {
     answers: AtomicUsize,
     /// Bytes wait for the client to take them; counts among the debts of all.
     blocked: AtomicBool,
+    /// Bytes that the system took for the client.
+    sent: AtomicU64,
     all: Arc<Owed>,
 }
 
 impl Account {
     pub(super) fn new(all: Arc<Owed>) -> Self {
-        Self { answers: AtomicUsize::new(0), blocked: AtomicBool::new(false), all }
+        Self { answers: AtomicUsize::new(0), blocked: AtomicBool::new(false), sent: AtomicU64::new(0), all }
     }
 
     /// Whether an answer is being made.
@@ -37,6 +39,16 @@ impl Account {
     /// Whether an answer is being made or is on its way.
     pub(super) fn owes(&self) -> bool {
         self.answering() || self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that were sent.
+    pub(super) fn send(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Whether the client does not take what is sent.

@@ -8,10 +8,10 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-const SHORT: Patience =
-    Patience { head: Duration::from_millis(300), body: Duration::from_millis(300), short: Duration::from_millis(300) };
-const LONG: Patience =
-    Patience { head: Duration::from_secs(60), body: Duration::from_secs(60), short: Duration::from_millis(300) };
+const BRIEF: Duration = Duration::from_millis(300);
+const MINUTE: Duration = Duration::from_secs(60);
+const SHORT: Patience = Patience { head: BRIEF, body: BRIEF, half: BRIEF, short: BRIEF };
+const LONG: Patience = Patience { head: MINUTE, body: MINUTE, half: BRIEF, short: BRIEF };
 
 /// A connection to a server that never answers `/never` and needs a body for `/body`; its end; the stop; the debts.
 async fn connect(patience: Patience) -> (TcpStream, tokio::task::JoinHandle<()>, watch::Sender<bool>, Arc<Owed>) {
@@ -25,6 +25,8 @@ async fn connect_among(
     let app = axum::Router::new()
         .route("/now", get(async || "now"))
         .route("/never", post(async |_: String| std::future::pending::<()>().await))
+        .route("/stream", post(async |_: String| axum::body::Body::new(Slow::new())))
+        .route("/refused", post(async || axum::http::StatusCode::PAYLOAD_TOO_LARGE))
         .route("/body", post(async |body: String| body));
     let (stop, stopped) = watch::channel(false);
     let owed = Arc::<Owed>::default();
@@ -33,6 +35,35 @@ async fn connect_among(
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
     (client, tokio::spawn(attend(stream, house)), stop, owed)
+}
+
+/// Ten pieces, one every 150 ms.
+struct Slow {
+    pieces: usize,
+    pause: std::pin::Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Slow {
+    fn new() -> Self {
+        Self { pieces: 10, pause: Box::pin(tokio::time::sleep(Duration::from_millis(150))) }
+    }
+}
+
+impl hyper::body::Body for Slow {
+    type Data = hyper::body::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Self::Data>, Infallible>>> {
+        if self.pieces == 0 {
+            return std::task::Poll::Ready(None);
+        }
+        std::task::ready!(self.pause.as_mut().poll(cx));
+        *self = Self { pieces: self.pieces - 1, ..Self::new() };
+        std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data("piece ".into()))))
+    }
 }
 
 async fn ends(task: tokio::task::JoinHandle<()>) {
@@ -132,4 +163,51 @@ async fn who_is_owed_nothing_makes_room_in_a_crowd() {
     assert!(!asking_task.is_finished() && owed.any());
     drop(asking);
     ends(asking_task).await;
+}
+
+/// Whoever has only ended its sending side gets what is ready soon, and the whole of what it takes. Seen to fail where the end
+/// of the one side counts as the end of both.
+#[tokio::test]
+async fn a_client_that_sends_no_more_is_answered() {
+    for (path, method, end) in [("/now", "GET", "now"), ("/stream", "POST", "piece \r\n0\r\n\r\n")] {
+        let (mut client, task, _stop, _) = connect(LONG).await;
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(end), "{answer}");
+        ends(task).await;
+    }
+}
+
+/// Of a stream as of a plain answer, and soon.
+#[tokio::test]
+async fn a_client_that_leaves_a_stream_ends_it() {
+    let (mut client, task, _stop, owed) = connect(LONG).await;
+    client.write_all(b"POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+    client.read_exact(&mut [0; 20]).await.unwrap();
+    drop(client);
+    let start = Instant::now();
+    ends(task).await;
+    assert!(start.elapsed() < Duration::from_millis(1000) && !owed.any(), "{:?}", start.elapsed());
+}
+
+/// A sender that looks at nothing before all is sent sees the refusal, and not a connection that was reset.
+#[tokio::test]
+async fn a_refused_body_is_taken_and_the_refusal_seen() {
+    for bytes in [1 << 10, 24 << 20] {
+        let (mut client, task, _stop, _) = connect(LONG).await;
+        let head = format!("POST /refused HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for piece in vec![b'x'; bytes].chunks(1 << 16) {
+            client.write_all(piece).await.unwrap();
+        }
+        let mut answer = vec![0; 12];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, b"HTTP/1.1 413");
+        drop(client);
+        ends(task).await;
+    }
 }

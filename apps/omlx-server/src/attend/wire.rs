@@ -25,6 +25,9 @@ impl Wire {
 
     fn sent(&self, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.account.block(sent.is_pending());
+        if let Poll::Ready(Ok(bytes)) = sent {
+            self.account.send(bytes);
+        }
         sent
     }
 }

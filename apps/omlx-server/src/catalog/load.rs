@@ -1,31 +1,52 @@
 //! From a path to a running engine, with the rules of the configuration turned into numbers for this model.
+//!
+//! Models load side by side: files are read under no lock, so one that hangs is the trouble of those who asked for it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device};
 use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
 use omlx_http::{OpenError, Served};
-use omlx_models::{LoadOptions, Loaded, Model};
+use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
+use tokio::sync::watch;
 
+use super::drawing::Drawing;
+use super::ledger::{Ledger, Settling};
 use crate::cli::KvType;
 use crate::config::{Context, Memory, Settings, readable};
 
 /// Requests that may wait for a place among those that are answered; more are told to come again later.
 const WAITING: usize = 256;
 
-/// Loads models, one at a time, for one device.
+/// How long a request waits for its model. A large one on a slow disk takes minutes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Text and weights of a model.
+type Read = Result<(TextModel, Loaded), Failure>;
+
+/// What reads a model's files.
+type Reader = dyn Fn(&Path, &Device, DType) -> Read + Send + Sync;
+
+/// Loads models for one device.
 pub(crate) struct Loader {
     settings: Settings,
     device: Device,
     turnstile: Arc<Turnstile>,
-    guard: Option<Arc<Guard>>,
-    /// Held during a load, so that what is free is not promised twice.
-    one_at_a_time: Mutex<()>,
+    ledger: Ledger,
+    /// Reads a model's files; something else in tests.
+    pub(super) reader: Box<Reader>,
+    /// How long a request waits for its model.
+    pub(super) patience: Duration,
+    /// Whether the start is complete. Before, what fails is told there and not here.
+    pub(super) started: AtomicBool,
+    /// Turns true when nobody is to wait for a load any more.
+    pub(super) stopping: watch::Sender<bool>,
 }
 
 /// Why a model was not loaded.
@@ -39,6 +60,18 @@ pub(crate) enum Failure {
     NoRoom(String),
 }
 
+impl Failure {
+    /// What is wrong with the files, if anything is.
+    pub(super) fn damage(&self) -> Option<&str> {
+        if let Self::Unusable(reason) = self { Some(reason) } else { None }
+    }
+
+    /// Whether both say the same; how much memory is free at the moment makes no difference.
+    pub(super) fn like(&self, other: &Self) -> bool {
+        self.damage() == other.damage()
+    }
+}
+
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
         match failure {
@@ -50,24 +83,60 @@ impl From<Failure> for OpenError {
 
 impl Loader {
     pub(crate) fn new(settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
-        Self { settings, device, turnstile: Arc::new(Turnstile::new(1)), guard, one_at_a_time: Mutex::new(()) }
+        Self {
+            settings,
+            device,
+            turnstile: Arc::new(Turnstile::new(1)),
+            ledger: Ledger::new(guard),
+            reader: Box::new(read),
+            patience: PATIENCE,
+            started: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
+        }
     }
 
     /// Loads a model and starts its engine.
     pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
-        let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         let start = Instant::now();
-        self.has_room(path)?;
-        let (text, loaded) = self.read(path)?;
-        let Loaded { model, card } = loaded;
+        let expected = self.ledger.expect(path)?;
+        let kv = match self.settings.kv_type {
+            KvType::F32 => DType::F32,
+            KvType::F16 => DType::F16,
+            KvType::Bf16 => DType::BF16,
+        };
+        let (text, Loaded { model, card }) = (self.reader)(path, &self.device, kv)?;
         for warning in &card.warnings {
             tracing::warn!("model {id}: {warning}");
         }
-        let mut memory = self.guard.as_ref().map(|guard| guard.promise(card.weight_bytes));
-        let room = self.room_beside(&model);
+        let settling = self.ledger.settle(expected, card.weight_bytes);
+        let served = self.open(id, path, (text, model, &card), settling)?;
+        tracing::info!(
+            "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}",
+            start.elapsed().as_secs_f32(),
+            card.arch,
+            card.parameters as f64 / 1e6,
+            readable(card.weight_bytes),
+            mixture(&card),
+            served.context,
+            Drawing { owner: &self.settings.sampling, author: served.text.defaults() }
+        );
+        Ok(served)
+    }
+
+    /// Starts the engine of a model that was read.
+    fn open(
+        &self,
+        id: &str,
+        path: &Path,
+        (text, model, card): (TextModel, impl Model + 'static, &ModelCard),
+        mut settling: Settling<'_>,
+    ) -> Result<Served, Failure> {
+        let room = self.room_beside(&model, settling.room_bytes);
         let config = self.engine_config(room);
-        let limit =
-            if config.kv_bytes == room { "; the memory guard leaves no more, raise --memory-guard" } else { "" };
+        let limit = match config.kv_bytes == room && settling.guarded() {
+            true => "; the memory guard leaves no more, raise --memory-guard",
+            false => "",
+        };
         let fault = |error: omlx_engine::Error| {
             let said = format!("{}: {error}{limit}", path.display());
             let small = matches!(error, omlx_engine::Error::Cache(omlx_kv::Error::Budget { .. }));
@@ -80,9 +149,7 @@ impl Loader {
             }
         };
         let fit = config.fit(&model).map_err(fault)?;
-        if let Some(memory) = &mut memory {
-            memory.add(fit.kv_bytes + fit.step_bytes);
-        }
+        let memory = settling.keep(fit.kv_bytes + fit.step_bytes);
         let context = fit.context;
         let wished = self.wished(card.context);
         if context < wished {
@@ -94,41 +161,14 @@ impl Loader {
         }
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", self.settings.kv_type.to_string().as_bytes())]);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
-        let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place);
-        let engine = engine.map_err(fault)?;
-        tracing::info!(
-            "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {context}",
-            start.elapsed().as_secs_f32(),
-            card.arch,
-            card.parameters as f64 / 1e6,
-            readable(card.weight_bytes),
-            card.dtype,
-        );
+        let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), context, settings: self.settings.sampling })
     }
 
-    /// Text and weights, read at the same time: large vocabularies take as long as small models.
-    fn read(&self, path: &Path) -> Result<(TextModel, Loaded), Failure> {
-        let kv = match self.settings.kv_type {
-            KvType::F32 => DType::F32,
-            KvType::F16 => DType::F16,
-            KvType::Bf16 => DType::BF16,
-        };
-        let (text, loaded) = std::thread::scope(|scope| {
-            let text = scope.spawn(|| TextModel::load(path));
-            let loaded = omlx_models::load(path, &self.device, &LoadOptions { kv });
-            (text.join(), loaded)
-        });
-        let loaded = loaded.map_err(|error| Failure::Unusable(error.to_string()))?;
-        let text = text.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok((text.map_err(|error| Failure::Unusable(error.to_string()))?, loaded))
-    }
-
-    /// What the guard leaves for keys and values beside the largest step of a model whose weights are promised.
-    fn room_beside(&self, model: &impl Model) -> u64 {
+    /// What of `room` is left for keys and values beside the largest step.
+    fn room_beside(&self, model: &impl Model, room: u64) -> u64 {
         let s = &self.settings;
-        let step_bytes = model.step_bytes(s.step_tokens, s.rows.min(s.step_tokens));
-        self.guard.as_ref().map_or(u64::MAX, |guard| guard.room().saturating_sub(step_bytes))
+        room.saturating_sub(model.step_bytes(s.step_tokens, s.rows.min(s.step_tokens)))
     }
 
     /// The limits for one model, with `room` bytes at most for keys and values.
@@ -157,40 +197,27 @@ impl Loader {
             Context::Tokens(tokens) => tokens.min(model),
         }
     }
-
-    /// Refuses a model whose files alone are larger than the memory that is free, or that the guard has left.
-    fn has_room(&self, path: &Path) -> Result<(), Failure> {
-        let (need, free) = (weight_bytes(path), free_bytes().unwrap_or(u64::MAX));
-        let room = self.guard.as_ref().map_or(u64::MAX, |guard| guard.room());
-        if need <= free.min(room) {
-            return Ok(());
-        }
-        let (path, need) = (path.display(), readable(need));
-        Err(Failure::NoRoom(if free <= room {
-            format!(
-                "{path}: its weights take {need}, and {} are free; end other programs, or use a smaller or more strongly \
-                 quantised model",
-                readable(free)
-            )
-        } else {
-            format!(
-                "{path}: its weights take {need}, and the memory guard leaves {}; raise --memory-guard, or use a smaller or \
-                 more strongly quantised model",
-                readable(room)
-            )
-        }))
-    }
 }
 
-/// Bytes of the weight files; unreadable ones are the loader's to report.
-fn weight_bytes(path: &Path) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
-    if path.is_file() {
-        return size(path);
+/// Text and weights, read at the same time: large vocabularies take as long as small models.
+pub(super) fn read(path: &Path, device: &Device, kv: DType) -> Read {
+    let (text, loaded) = std::thread::scope(|scope| {
+        let text = scope.spawn(|| TextModel::load(path));
+        let loaded = omlx_models::load(path, device, &LoadOptions { kv });
+        (text.join(), loaded)
+    });
+    let loaded = loaded.map_err(|error| Failure::Unusable(error.to_string()))?;
+    let text = text.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok((text.map_err(|error| Failure::Unusable(error.to_string()))?, loaded))
+}
+
+/// The types that the weights are stored in, the most used one first: files named after one type hold several.
+fn mixture(card: &ModelCard) -> String {
+    // Norms and biases are f32 in nearly every file and next to nothing.
+    let share = |bytes: u64| bytes as f64 / card.weight_bytes.max(1) as f64 * 100.0;
+    let kinds: Vec<_> = card.dtypes.iter().filter(|(_, bytes)| share(*bytes) >= 0.5).collect();
+    match kinds.as_slice() {
+        [(kind, _)] => (*kind).to_owned(),
+        several => several.iter().map(|(kind, n)| format!("{kind} {:.0}%", share(*n))).collect::<Vec<_>>().join(", "),
     }
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return 0;
-    };
-    let files = entries.flatten().map(|e| e.path());
-    files.filter(|p| p.extension().is_some_and(|e| e == "safetensors")).map(|p| size(&p)).sum()
 }

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
@@ -14,6 +15,7 @@ use omlx_hub::Found;
 use tokio::sync::watch;
 
 use super::load::{Failure, Loader};
+use super::look;
 
 /// One model.
 pub(crate) struct Room {
@@ -24,8 +26,10 @@ pub(crate) struct Room {
 }
 
 struct State {
-    /// Why it cannot be served, as far as known.
-    trouble: Option<String>,
+    /// Why it could not be served the last time anybody tried.
+    failure: Option<Failure>,
+    /// Whether the log has that already: a client that asks again and again is no news.
+    said: bool,
     door: Door,
 }
 
@@ -40,12 +44,8 @@ enum Door {
 
 impl Room {
     pub(crate) fn new(found: Found) -> Self {
-        let trouble = found.state.err().map(|fault| {
-            // Some faults name the file within the folder, some the whole path, most neither.
-            let (path, fault) = (found.path.display().to_string(), fault.to_string());
-            if fault.starts_with(&path) { fault } else { format!("{path}: {fault}") }
-        });
-        let state = Mutex::new(State { trouble, door: Door::Closed });
+        let failure = look::trouble(&found).map(Failure::Unusable);
+        let state = Mutex::new(State { failure, said: false, door: Door::Closed });
         let modified = std::fs::metadata(&found.path).and_then(|m| m.modified()).ok();
         let created = modified.and_then(|t| t.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs());
         Self { id: found.id, path: found.path, created, state }
@@ -58,7 +58,9 @@ impl Room {
     pub(crate) fn card(&self) -> Card {
         let state = self.state();
         let context = if let Door::Open(served) = &state.door { Some(served.context) } else { None };
-        Card { id: self.id.clone(), created: self.created, context, trouble: state.trouble.clone() }
+        // Memory may be there the next time, so only damage is trouble.
+        let trouble = state.failure.as_ref().and_then(Failure::damage).map(str::to_owned);
+        Card { id: self.id.clone(), created: self.created, context, trouble }
     }
 
     /// The engine, where one was started; it may have died since.
@@ -68,11 +70,13 @@ impl Room {
 
     /// The model, loaded.
     pub(crate) async fn open(self: &Arc<Self>, loader: &Arc<Loader>) -> Result<Served, OpenError> {
+        let mut stopping = loader.stopping.subscribe();
         let mut opening = {
             let mut state = self.state();
             match &state.door {
                 Door::Open(served) if served.engine.is_alive() => return Ok(served.clone()),
                 Door::Opening(outcome) => outcome.clone(),
+                _ if *stopping.borrow() => return Err(OpenError::Stopping),
                 Door::Open(_) | Door::Closed => {
                     let (sender, outcome) = watch::channel(None);
                     state.door = Door::Opening(outcome.clone());
@@ -82,9 +86,17 @@ impl Room {
                 }
             }
         };
-        let outcome = opening.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
-        // No outcome: the server is ending, and the load with it.
-        outcome.unwrap_or(Err(Failure::Unusable("the server is stopping".into()))).map_err(OpenError::from)
+        tokio::select! {
+            biased;
+            outcome = opening.wait_for(Option::is_some) => match outcome.ok().and_then(|outcome| outcome.clone()) {
+                Some(outcome) => outcome.map_err(OpenError::from),
+                // The server is ending, and the load with it.
+                None => Err(OpenError::Stopping),
+            },
+            // A load may hang for ever; neither its clients nor the end of the server wait for that.
+            _ = stopping.wait_for(|stopping| *stopping) => Err(OpenError::Stopping),
+            () = tokio::time::sleep(loader.patience) => Err(OpenError::Slow { seconds: loader.patience.as_secs() }),
+        }
     }
 
     /// Loads, on a thread that may block.
@@ -99,18 +111,38 @@ impl Room {
         let mut state = self.state();
         match &loaded {
             Ok(served) => {
-                state.trouble = None;
+                state.failure = None;
                 state.door = Door::Open(served.clone());
             }
             Err(failure) => {
-                tracing::warn!("model {} cannot be served: {failure}", self.id);
-                // Memory may be there the next time, so only damage is trouble.
-                state.trouble = if let Failure::Unusable(reason) = failure { Some(reason.clone()) } else { None };
+                state.said &= state.failure.as_ref().is_some_and(|known| known.like(failure));
+                state.failure = Some(failure.clone());
                 state.door = Door::Closed;
             }
         }
         drop(state);
+        if loader.started.load(Ordering::Relaxed) {
+            self.report();
+        }
         outcome.send_replace(Some(loaded));
+    }
+
+    /// Writes to the log why the model cannot be served, if that is so and was not said before.
+    pub(crate) fn report(&self) {
+        let failure = {
+            let mut state = self.state();
+            if std::mem::replace(&mut state.said, true) { None } else { state.failure.clone() }
+        };
+        match failure {
+            None => {}
+            Some(Failure::Unusable(reason)) => tracing::warn!("model {} is not offered: {reason}", self.id),
+            Some(Failure::NoRoom(reason)) => tracing::warn!("model {} was not loaded: {reason}", self.id),
+        }
+    }
+
+    /// Why it could not be served the last time anybody tried.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.state().failure.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

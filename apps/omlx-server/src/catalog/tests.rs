@@ -131,6 +131,56 @@ fn of_two_with_the_same_name_the_first_counts() {
     assert_eq!(catalog.cards().len(), 1);
 }
 
+/// A catalog whose model `stuck` cannot be read before something is sent.
+fn stuck(root: &Path, guard: Option<Arc<Guard>>) -> (Catalog, std::sync::mpsc::Sender<()>) {
+    let (go, wait) = std::sync::mpsc::channel();
+    let wait = std::sync::Mutex::new(wait);
+    let reader = move |path: &Path, device: &Device, kv| {
+        if path.ends_with("stuck") {
+            let _ = wait.lock().unwrap().recv();
+        }
+        load::read(path, device, kv)
+    };
+    let mut catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, guard.clone());
+    let mut loader = Loader::new(settings(), Device::Cpu, guard);
+    (loader.reader, loader.patience) = (Box::new(reader), Duration::from_millis(300));
+    catalog.loader = Arc::new(loader);
+    (catalog, go)
+}
+
+/// Seen to fail with one lock around the whole load.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_hangs_holds_up_nobody_else() {
+    let dir = models(&["good", "stuck"]);
+    let (catalog, go) = stuck(dir.path(), None);
+    let Err(OpenError::Slow { .. }) = catalog.open("stuck").await.map(|_| ()) else { panic!("it opened") };
+    let good = tokio::time::timeout(Duration::from_secs(20), catalog.open("good")).await;
+    assert!(good.expect("an answer").is_ok());
+    // The same load, asked for again, is waited for and not begun anew.
+    go.send(()).unwrap();
+    while catalog.open("stuck").await.is_err() {}
+    assert_eq!(catalog.engines().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_server_waits_for_no_load() {
+    let dir = models(&["good", "other", "stuck"]);
+    let (mut catalog, _go) = stuck(dir.path(), None);
+    Arc::get_mut(&mut catalog.loader).unwrap().patience = Duration::from_secs(60);
+    catalog.open("good").await.unwrap();
+    let asking = tokio::spawn({
+        let catalog = catalog.clone();
+        async move { catalog.open("stuck").await.map(|_| ()) }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    catalog.close();
+    let told = tokio::time::timeout(Duration::from_secs(5), asking).await.expect("an answer").unwrap();
+    assert!(matches!(told, Err(OpenError::Stopping)), "{told:?}");
+    assert!(matches!(catalog.open("other").await, Err(OpenError::Stopping)), "no load begins any more");
+    assert!(catalog.open("good").await.is_ok(), "what is loaded may still answer");
+    catalog.stop();
+}
+
 /// A process that takes 100 MiB, whatever happens.
 struct Fixed;
 impl Meter for Fixed {
@@ -172,4 +222,22 @@ async fn models_under_a_guard() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+/// What one load was promised is not there for another, however long it takes, and comes back when it fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn loads_side_by_side_are_not_promised_the_same_memory() {
+    let dir = models(&["good", "stuck"]);
+    let weights = std::fs::metadata(dir.path().join("good/model.safetensors")).unwrap().len();
+    let beside = 2 * weights - 1;
+    let guard = Guard::new(Limits { most_bytes: (100 << 20) + beside, spare_bytes: 0 }, Box::new(Fixed));
+    let (catalog, go) = stuck(dir.path(), Some(Arc::clone(&guard)));
+    let Err(OpenError::Slow { .. }) = catalog.open("stuck").await.map(|_| ()) else { panic!("it opened") };
+    assert_eq!(guard.room(), beside - weights);
+    let Err(OpenError::NoRoom { reason }) = catalog.open("good").await.map(|_| ()) else { panic!("it opened") };
+    assert!(reason.contains("its weights take"), "{reason}");
+    std::fs::remove_file(dir.path().join("stuck/config.json")).unwrap();
+    go.send(()).unwrap();
+    let Err(OpenError::Unusable { .. }) = catalog.open("stuck").await.map(|_| ()) else { panic!("it opened") };
+    assert_eq!(guard.room(), beside, "nothing stays promised");
 }

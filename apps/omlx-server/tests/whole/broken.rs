@@ -56,7 +56,17 @@ fn cases() -> Vec<Case> {
             |d| config(d, "model_type", json!("martian")),
             &["config.json", "model_type", "martian", "llama"],
         ),
-        case("unknown_dtype", dtype, &["model.safetensors", "I32"]),
+        case("unknown_dtype", |d| dtype(d, "I32"), &["model.safetensors", "model.norm.weight", "I32", "BF16"]),
+        case("no_dtype", |d| dtype(d, "F7"), &["model.safetensors", "model.norm.weight", "F7", "BF16"]),
+        case(
+            "empty_file",
+            |d| fs::write(d.join("model.safetensors"), "").unwrap(),
+            &["model.safetensors", "empty", "download"],
+        ),
+        sharded("mod_1_e_ghost", ghost, &["index.json", "ghost.weight", "download the index"]),
+        case("weights_in_a_pipe", |d| pipe(d, "model.safetensors"), &["model.safetensors", "regular file"]),
+        case("tokenizer_in_a_pipe", |d| pipe(d, "tokenizer.json"), &["tokenizer.json", "regular file"]),
+        case("template_in_a_pipe", |d| pipe(d, "chat_template.jinja"), &["chat_template.jinja", "regular file"]),
         case(
             "unknown_rope",
             |d| config(d, "rope_scaling", json!({"rope_type": "spiral", "factor": 2})),
@@ -127,8 +137,20 @@ fn overlap(dir: &Path) {
     });
 }
 
-fn dtype(dir: &Path) {
-    header(&dir.join("model.safetensors"), |h| h["model.norm.weight"]["dtype"] = "I32".into());
+fn dtype(dir: &Path, name: &str) {
+    header(&dir.join("model.safetensors"), |h| h["model.norm.weight"]["dtype"] = name.into());
+}
+
+/// The index names a tensor that is nowhere.
+fn ghost(dir: &Path) {
+    edit(&dir.join("model.safetensors.index.json"), |index| index["weight_map"]["ghost.weight"] = SHARD.into());
+}
+
+/// Reading it without a look at what it is waits for ever.
+fn pipe(dir: &Path, file: &str) {
+    let path = dir.join(file);
+    let _ = fs::remove_file(&path);
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// The index names a tensor that its shard calls otherwise.
@@ -168,6 +190,12 @@ fn broken_models_are_named_and_disturb_nobody() {
     let listed = server.get("/v1/models").ok();
     let ids: Vec<&Value> = listed["data"].as_array().unwrap().iter().map(|m| &m["id"]).collect();
     assert_eq!(ids, ["good"]);
+    let output = server.output();
+    for case in &cases {
+        // Once for each reason, however often it is asked for: what was seen at the start, and what a load says of it.
+        let said = output.matches(&format!("model {} is not offered", case.name)).count();
+        assert!((1..=2).contains(&said), "{}: {said} times in {output}", case.name);
+    }
     assert_eq!(server.get("/health").status, 200);
 }
 
@@ -204,4 +232,33 @@ fn a_start_with_nothing_to_serve_says_why() {
         let said = run(flag, &path);
         assert!(said.contains(says) && !said.contains("panicked"), "{flag} {}: {said}", path.display());
     }
+}
+
+/// What cannot be served is neither listed nor the example of the start, but named in the log, with the remedy.
+#[test]
+fn what_cannot_be_served_is_not_offered() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        random_llama(&dir.path().join(name), &RandomLlama::default());
+    }
+    remove(&dir.path().join("a"), "tokenizer.json");
+    config(&dir.path().join("b"), "model_type", json!("martian"));
+    let server = Server::of(dir.path(), &["--context", "999999"]);
+    let output = server.output();
+    for part in [
+        "model a is not offered: ",
+        "no tokenizer.json; fetch it",
+        "model b is not offered: ",
+        "known: llama",
+        "models          c\n",
+        "not offered     2",
+        "\"model\": \"c\"",
+    ] {
+        assert!(output.contains(part), "no {part:?} in {output}");
+    }
+    let listed = server.get("/v1/models").ok();
+    let ids: Vec<&Value> = listed["data"].as_array().unwrap().iter().map(|m| &m["id"]).collect();
+    assert_eq!(ids, ["c"]);
+    let error = server.completions(&json!({"model": "a", "prompt": "a"})).send().error(409);
+    assert!(error["message"].as_str().unwrap().contains("no tokenizer.json; fetch it"), "{error}");
 }

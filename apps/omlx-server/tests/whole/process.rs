@@ -44,6 +44,10 @@ fn help_is_worth_reading() {
     for part in ["--model-dir", "OMLX_API_KEY", "[default: 8000]", "EXAMPLES", "Network", "25%", "second", "HF_TOKEN"] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
+    // clap has wrapped it, and nothing was wrapped before: seen to fail with lines of 105 characters in the text.
+    let short =
+        help.lines().skip_while(|l| *l != "MODELS").take_while(|l| *l != "ENVIRONMENT").filter(|l| l.len() < 60);
+    assert!(short.count() <= 3, "{help}");
     let longest = help.lines().map(|l| l.chars().count()).max().unwrap();
     assert!(longest <= 120, "a line of {longest} characters: {help}");
 }
@@ -196,4 +200,33 @@ fn finish_after_first(stream: std::io::BufReader<TcpStream>) -> String {
     use std::io::BufRead;
     let lines: Vec<String> = stream.lines().map_while(Result::ok).filter(|l| l.starts_with("data: ")).collect();
     lines.join("\n")
+}
+
+#[test]
+fn nothing_to_serve_is_told_with_every_way() {
+    let output = command().output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for part in ["--model-dir DIR", "--model PATH", "OWNER/NAME", "omlx/models", "cargo xtask demo"] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_said_once_with_those_that_are_near() {
+    let dir = tempfile::tempdir().unwrap();
+    random_llama(&dir.path().join("smollm2-135m-instruct"), &RandomLlama::default());
+    let dir = dir.path().to_str().unwrap();
+    let said = fails(&["--port", "0", "--offline", "--model-dir", dir, "--model", "smolm2-135m"]);
+    assert_eq!(said.matches("smolm2-135m").count(), 1, "{said}");
+    assert!(said.contains("there is smollm2-135m-instruct") && !said.contains("backtrace"), "{said}");
+}
+
+#[test]
+fn a_load_says_what_is_in_force() {
+    let server = Server::start(&["--model", &llama(), "--context", "999999", "--top-p", "0.9"]);
+    let output = server.output();
+    for part in ["top_p 0.9 (--top-p)", "min_p 0 (built in)", "(loaded, context 512)"] {
+        assert!(output.contains(part), "no {part:?} in {output}");
+    }
 }

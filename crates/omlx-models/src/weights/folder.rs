@@ -59,9 +59,11 @@ impl Folder {
             this.add(&folder.join(name))?;
         }
         for (tensor, file) in &found.index {
-            let place = this.tensors.get(tensor).map(|p| &this.files[p.file].mapped.path);
-            if place.and_then(|p| p.file_name()).is_none_or(|name| name != file.as_str()) {
-                return Err(Error::MissingTensor { file: folder.join(file), tensor: tensor.clone() });
+            let holder = this.tensors.get(tensor).and_then(|p| this.files[p.file].mapped.path.file_name());
+            let holder = holder.map(|name| name.to_string_lossy().into_owned());
+            if holder.as_ref() != Some(file) {
+                let (index, tensor, shard) = (folder.join(shards::INDEX), tensor.clone(), file.clone());
+                return Err(Error::Index { index, tensor, shard, other: holder });
             }
         }
         Ok(this)
@@ -69,10 +71,15 @@ impl Folder {
 
     fn add(&mut self, path: &Path) -> Result<()> {
         let mapped = Mapped::open(path)?;
-        let (data, metadata) = header::read(mapped.bytes()).map_err(|(tensor, fault)| Error::Safetensors {
-            file: path.to_owned(),
-            tensor,
-            fault: Box::new(fault),
+        if mapped.bytes().is_empty() {
+            return Err(Error::Empty { file: path.to_owned() });
+        }
+        let (data, metadata) = header::read(mapped.bytes()).map_err(|(tensor, fault)| match (tensor, fault) {
+            // Not a damaged file, but one of a kind that is not read.
+            (Some(tensor), HeaderFault::Dtype { dtype }) => {
+                Error::Dtype { file: path.to_owned(), tensor, found: dtype, known: KNOWN.to_vec() }
+            }
+            (tensor, fault) => Error::Safetensors { file: path.to_owned(), tensor, fault: Box::new(fault) },
         })?;
         for (name, info) in metadata.tensors() {
             let place = Place { file: self.files.len(), info: info.clone() };

@@ -65,15 +65,11 @@ impl Entry {
     fn fault(&self, before: usize, data: usize) -> Option<HeaderFault> {
         let (begin, end) = self.data_offsets;
         let elems = self.shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
-        // A type that the library does not know has no size; the library's own words must do.
-        let bits = serde_json::from_value::<Dtype>(self.dtype.clone().into()).ok().map(|d| d.bitsize());
-        let fits = match (elems, bits) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(elems), Some(bits)) => {
-                elems.checked_mul(bits).is_some_and(|n| Some(n) == end.wrapping_sub(begin).checked_mul(8))
-            }
+        let Ok(dtype) = serde_json::from_value::<Dtype>(self.dtype.clone().into()) else {
+            return Some(HeaderFault::Dtype { dtype: self.dtype.clone() });
         };
+        let bits = elems.and_then(|elems| elems.checked_mul(dtype.bitsize()));
+        let fits = bits.is_some_and(|n| Some(n) == end.wrapping_sub(begin).checked_mul(8));
         if begin < before {
             Some(HeaderFault::Overlap { begin, end: before })
         } else if begin > before {

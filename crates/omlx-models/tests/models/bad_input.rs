@@ -118,7 +118,41 @@ fn files_that_were_cut_or_lie() {
     fs::write(&path, [&whole[..], &[0; 4]].concat()).unwrap();
     refused(dir.path(), &["4 bytes after the last tensor"]);
     fs::write(&path, "").unwrap();
-    refused(dir.path(), &["missing model.safetensors", "download it again"]);
+    refused(dir.path(), &["model.safetensors: empty", "download it again"]);
+}
+
+/// Files that nobody's tools write, but downloads and editors do.
+#[test]
+fn json_of_other_hands() {
+    let dir = copy("llama");
+    let config = dir.path().join("config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("\u{feff}{text}")).unwrap();
+    assert!(open(dir.path()).is_ok(), "a byte order mark is no fault");
+    fs::write(&config, format!("{{\n  \"model_type\": llama{}", &text[1..])).unwrap();
+    refused(dir.path(), &["config.json: not a JSON object", "line 2 column", "fetch the file again"]);
+    fs::write(&config, "<html>404</html>").unwrap();
+    refused(dir.path(), &["config.json: not a JSON object", "line 1 column 1"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_refused_and_not_waited_for() {
+    for name in ["config.json", "model.safetensors", "model.safetensors.index.json", "model.gguf"] {
+        let dir = copy("llama");
+        let file = dir.path().join(name);
+        let _ = fs::remove_file(&file);
+        if name.contains("index") {
+            fs::remove_file(dir.path().join("model.safetensors")).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let path = if name.ends_with("gguf") { file } else { dir.path().to_owned() };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(open(&path).map(|_| ()).unwrap_err().to_string()));
+        let said = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("an answer, not a wait");
+        let neither = said.contains("neither a folder");
+        assert!(neither || (said.contains(name) && said.contains("not a regular file")), "{name}: {said}");
+    }
 }
 
 #[test]
@@ -131,6 +165,11 @@ fn a_dtype_that_does_not_load() {
     bytes[at..at + 6].copy_from_slice(b"\"I16\" ");
     fs::write(&path, &bytes).unwrap();
     refused(dir.path(), &["is stored as I16; loadable are F32, BF16, F16", "model.safetensors"]);
+    // One that no version of the format has.
+    bytes[at..at + 6].copy_from_slice(b"\"F7\"  ");
+    fs::write(&path, &bytes).unwrap();
+    let weight = ".weight is stored as F7; loadable are F32, BF16, F16: take the model stored as one of them";
+    refused(dir.path(), &[weight, "model.safetensors"]);
 }
 
 #[test]
@@ -139,7 +178,7 @@ fn sharded_folders() {
     random_llama(one.path(), &RandomLlama::default());
     random_llama(three.path(), &RandomLlama { shards: 3, ..RandomLlama::default() });
     let (a, b) = (open(one.path()).unwrap().card, open(three.path()).unwrap().card);
-    assert_eq!((a.parameters, a.weight_bytes, a.dtype), (b.parameters, b.weight_bytes, "F32"));
+    assert_eq!((a.parameters, a.weight_bytes, a.dtypes[0].0), (b.parameters, b.weight_bytes, "F32"));
     assert!(b.warnings.is_empty());
     fs::remove_file(three.path().join("model-00002-of-00003.safetensors")).unwrap();
     refused(three.path(), &["incomplete, missing model-00002-of-00003.safetensors", "download it again"]);

@@ -47,7 +47,7 @@ fn the_card_tells_what_is_stored() {
     let file = dir.path().join("tiny.gguf");
     of_folder(&tiny("llama"), &file, Kind::Q8, &[]);
     let card = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().card;
-    assert_eq!((card.arch, card.dtype, card.context, card.vocab), ("llama", "Q8_0", 512, 272));
+    assert_eq!((card.arch, card.dtypes[0].0, card.context, card.vocab), ("llama", "Q8_0", 512, 272));
     let folder = load(&tiny("llama"), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().card;
     assert_eq!(card.parameters, folder.parameters);
     assert_ne!(card.fingerprint, folder.fingerprint);

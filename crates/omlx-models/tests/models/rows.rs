@@ -5,7 +5,9 @@
 
 use candle_core::{DType, Device};
 use omlx_fixtures::{golden, tiny};
-use omlx_kv::{Error, Feed, Reach, Rows, SeqId};
+#[cfg(feature = "testing")]
+use omlx_kv::Reach;
+use omlx_kv::{Error, Feed, Rows, SeqId};
 #[cfg(feature = "testing")]
 use omlx_models::EchoModel;
 use omlx_models::{LoadOptions, Model, load};

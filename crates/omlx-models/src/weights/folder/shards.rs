@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::{Error, Result, Warning};
+use crate::{Error, Result, Warning, files};
 
 const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 /// The files of a model, in order.
 pub(super) struct Found {
@@ -25,25 +25,29 @@ pub(super) fn find(folder: &Path) -> Result<Found> {
     if present.get(SINGLE).is_some_and(|bytes| *bytes > 0) {
         return Ok(just(vec![SINGLE.into()]));
     }
-    if folder.join(INDEX).is_file() {
+    if folder.join(INDEX).exists() {
         return by_index(folder, &present);
     }
     if let Some(set) = complete(&present) {
         return Ok(just(set));
     }
     if let Some(shard) = present.keys().find_map(|name| first_absent(name, &present)) {
-        return Err(missing(folder, shard, "the numbers of the other shards"));
+        return Err(missing(folder, &present, shard, "the numbers of the other shards"));
     }
     match present.first_key_value() {
         None => Err(Error::NoWeights { folder: folder.to_owned() }),
-        Some((name, 0)) => Err(missing(folder, name.clone(), "an empty file")),
+        Some((name, 0)) => Err(Error::Empty { file: folder.join(name) }),
         // Somebody's own name for a single file; with several, nothing says which of them are the model.
         Some((name, _)) if present.len() == 1 => Ok(just(vec![name.clone()])),
-        Some(_) => Err(missing(folder, SINGLE.into(), "the layout of model folders")),
+        Some(_) => Err(missing(folder, &present, SINGLE.into(), "the layout of model folders")),
     }
 }
 
-fn missing(folder: &Path, shard: String, named_by: &str) -> Error {
+/// A file that is not there, or has no bytes.
+fn missing(folder: &Path, present: &BTreeMap<String, u64>, shard: String, named_by: &str) -> Error {
+    if present.contains_key(&shard) {
+        return Error::Empty { file: folder.join(shard) };
+    }
     Error::MissingShard { folder: folder.to_owned(), shard, named_by: named_by.into() }
 }
 
@@ -60,6 +64,9 @@ fn list(folder: &Path) -> Result<BTreeMap<String, u64>> {
         }
         // Not the entry's own: the files of a hub cache are links. A link to nothing counts as absent.
         if let Ok(meta) = std::fs::metadata(entry.path()) {
+            if !meta.is_file() {
+                return Err(Error::NotAFile { file: entry.path() });
+            }
             present.insert(name, meta.len());
         }
     }
@@ -79,7 +86,7 @@ fn by_index(folder: &Path, present: &BTreeMap<String, u64>) -> Result<Found> {
             let warning = Warning::StaleIndex { index: INDEX.into(), named: absent, used: files[0].clone() };
             Ok(Found { files, index: Vec::new(), warning: Some(warning) })
         }
-        None => Err(missing(folder, absent, INDEX)),
+        None => Err(missing(folder, present, absent, INDEX)),
     }
 }
 
@@ -90,7 +97,7 @@ fn read_index(file: &Path) -> Result<Vec<(String, String)>> {
         found,
         expected: expected.into(),
     };
-    let bytes = std::fs::read(file).map_err(|source| Error::Io { file: file.to_owned(), source })?;
+    let bytes = files::read_json(file, files::MAX_INDEX_BYTES)?;
     let json: Map<String, Value> =
         serde_json::from_slice(&bytes).map_err(|source| Error::Json { file: file.to_owned(), source })?;
     let Some(map) = json.get("weight_map") else {
