@@ -10,12 +10,33 @@ mod places;
 mod serve;
 mod start;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(ending) => ending,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "Error: {}", told(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and its causes, each thing once. Never a backtrace, which says nothing to whoever mistyped a path.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told {
+        told if told.is_empty() => cause,
+        // many errors repeat their cause in their own words
+        told if told.contains(&cause) => told,
+        told => format!("{told}: {cause}"),
+    })
+}
+
+fn run() -> Result<ExitCode> {
     let resolved = config::Resolved::new(cli::Cli::parse())?;
     start::log(resolved.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
