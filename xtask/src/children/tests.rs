@@ -48,17 +48,18 @@ fn started(script: &str) -> Started {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "children::tests::the_second_process", "--nocapture"]).env(SCRIPT, script);
     let mut second = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(second.stdout.take().unwrap());
+    let out = BufReader::new(second.stdout.take().unwrap());
+    let mut started = Started { second, pids: Vec::new(), out };
     let mut line = String::new();
-    loop {
+    while started.pids.is_empty() {
         line.clear();
-        assert!(out.read_line(&mut line).unwrap() > 0, "it ended before its child was up");
+        assert!(started.out.read_line(&mut line).unwrap() > 0, "it ended before its child was up");
         // the test's own output may stand before it on the line
         if let Some((_, pids)) = line.rsplit_once("up ") {
-            let pids = pids.split_whitespace().map(str::to_owned).collect();
-            return Started { second, pids, out };
+            started.pids = pids.split_whitespace().map(str::to_owned).collect();
         }
     }
+    started
 }
 
 fn signal(name: &str, pid: &str) -> bool {

@@ -68,7 +68,7 @@ pub(super) fn write(gguf: &Path, folder: &Path) -> Done<bool> {
     };
     put("tokenizer_config.json", &Value::Object(config))?;
     // last: it is what makes the folder whole
-    put("tokenizer.json", &tokenizer(&pieces, token("unk").map(|(text, _)| text), bos))?;
+    put("tokenizer.json", &tokenizer(&pieces, token("unk").as_ref().map(|(text, _)| text.as_str()), bos))?;
     Ok(true)
 }
 
@@ -109,7 +109,7 @@ fn merges(pieces: &[Piece]) -> Vec<[&str; 2]> {
     all.into_iter().map(|(_, merge)| merge).collect()
 }
 
-fn tokenizer(pieces: &[Piece], unknown: Option<String>, bos: Option<(String, u64)>) -> Value {
+fn tokenizer(pieces: &[Piece], unknown: Option<&str>, bos: Option<(String, u64)>) -> Value {
     let added: Vec<Value> = pieces
         .iter()
         .enumerate()
