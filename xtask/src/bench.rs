@@ -11,6 +11,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::children;
 use crate::models;
 use crate::shell::{self, Done, Failed, Flags};
 
@@ -159,7 +160,7 @@ fn llama(bin: &Path, file: &Path, threads: &str, figures: &mut Figures) -> Done 
 
 /// What a command prints on its standard output.
 fn output(command: &mut Command) -> Done<String> {
-    let output = command.output().map_err(|e| Failed::new(format!("`{}`: {e}", shell::typed(command))))?;
+    let output = children::output(command).map_err(|e| Failed::new(format!("`{}`: {e}", shell::typed(command))))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         return Err(Failed::new(format!("`{}` failed: {}", shell::typed(command), why.trim())));

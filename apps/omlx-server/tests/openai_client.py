@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Drives omlx-server with the official `openai` client, on a tiny model and, where it is there, a real one.
+"""Drives omlx-server with the official `openai` client, on a tiny model and, where they are there, real ones: a
+folder, and the GGUF file that `cargo xtask demo` serves.
 
   python3 apps/omlx-server/tests/openai_client.py [--server PATH] [--models DIR]
 
@@ -29,6 +30,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
 OPENAI = "openai>=1.60"
 KEY = "k-python-client"
 REAL = "smollm2-135m-instruct"
+DEMO = "gguf/SmolLM2-135M-Instruct.Q4_1.gguf"  # the very file that `cargo xtask demo` serves
 
 
 def own_environment():
@@ -104,6 +106,8 @@ def models_are_listed(_, client, model):
     assert [m.id for m in client.models.list()] == [model]
     assert client.models.retrieve(model).id == model
     raises(openai.NotFoundError, lambda: client.models.retrieve("nobody"))
+    error = raises(openai.NotFoundError, lambda: client.models.retrieve(model.upper() + ".gguf"))
+    assert f"did you mean `{model}`" in str(error), error
 
 
 def a_chat_is_answered(_, client, model):
@@ -190,6 +194,16 @@ def mistakes_are_told_apart(server, client, model):
     for bad in (dict(temperature=-1), dict(temperature="hot"), dict(max_tokens=-4), dict(messages=[]), dict(top_p=2), dict(n=0)):
         error = raises(openai.BadRequestError, lambda: chat(**bad))
         assert error.type == "invalid_request_error" and error.param.split("[")[0] == next(iter(bad)), (bad, error.body)
+    for bad in (dict(modalities=["text", "audio"]), dict(audio={"voice": "alloy", "format": "wav"}), dict(reasoning_effort="high"),
+                dict(stream_options={"include_usage": True}), dict(response_format={"type": "json_object"}), dict(logit_bias={"9999999": 1}),
+                dict(tools=[{"type": "function", "function": {"name": "f"}}]), dict(web_search_options={})):
+        error = raises(openai.BadRequestError, lambda: chat(**bad))
+        assert error.param == next(iter(bad)) and error.param in str(error), (bad, error.body)
+    for message, field in (({"role": "robot", "content": "x"}, "role"), ({"role": "user"}, "content"), ({"role": "assistant"}, "content")):
+        error = raises(openai.BadRequestError, lambda: chat(messages=user("x") + [message]))
+        assert error.param == f"messages[1].{field}", error.body
+    error = raises(openai.BadRequestError, lambda: client.completions.create(model=model, prompt=[9999999], max_tokens=1))
+    assert error.param == "prompt", error.body
     for stream in (False, True):
         error = raises(openai.BadRequestError, lambda: chat(messages=user("word " * 20000), stream=stream))
         assert error.code == "context_length_exceeded", error.body
@@ -245,7 +259,6 @@ def it_says_what_the_reference_says(_, client, model):
 EVERYWHERE = [models_are_listed, a_chat_is_answered, a_stream_says_the_same, completions_too, a_stop_string_is_cut, several_answers,
               logprobs_are_given, mistakes_are_told_apart, who_leaves_takes_the_work_along, a_crowd_gets_what_each_would_alone,
               a_raw_answer_has_its_headers]
-REAL_ONLY = [it_knows_paris, it_says_what_the_reference_says]
 
 
 def raises(kind, act):
@@ -291,14 +304,15 @@ def main():
     print(f"openai {openai.__version__}, Python {sys.version.split()[0]}", flush=True)
     binary = (args.server or build()).resolve()
     results = [run(binary, REPO / "fixtures" / "tiny" / "llama", EVERYWHERE)]
-    real = args.models / REAL
-    if (real / "config.json").is_file():
-        results.append(run(binary, real, EVERYWHERE + REAL_ONLY))
-    elif os.environ.get("OMLX_REQUIRE_MODELS"):
-        print(f"FAILED  {real} is not there: run `cargo xtask models`")
-        results.append((0, 1))
-    else:
-        print(f"skipped {REAL}: run `cargo xtask models` (looked in {args.models})")
+    for name, sign, more in ((REAL, "config.json", [it_knows_paris, it_says_what_the_reference_says]), (DEMO, ".", [it_knows_paris])):
+        real = args.models / name
+        if (real / sign).exists():
+            results.append(run(binary, real, EVERYWHERE + more))
+        elif os.environ.get("OMLX_REQUIRE_MODELS"):
+            print(f"FAILED  {real} is not there: run `cargo xtask models`")
+            results.append((0, 1))
+        else:
+            print(f"skipped {name}: run `cargo xtask models` (looked in {args.models})")
     passed, failed = (sum(column) for column in zip(*results))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

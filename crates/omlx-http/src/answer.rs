@@ -81,7 +81,7 @@ impl Answer {
 
     /// The answer of no tokens that `max_tokens: 0` asks for; no engine is troubled.
     pub(crate) fn empty(text: &Arc<TextModel>, prompt_tokens: usize, mut watch: Watch) -> Self {
-        watch.end(Ended::Well(word(Finish::Length)));
+        watch.complete(word(Finish::Length), 0);
         let usage = Usage { prompt: prompt_tokens, cached: 0, completion: 0 };
         Answer {
             ticket: None,
@@ -136,7 +136,7 @@ impl Answer {
     fn end(&mut self, why: Finish, cached: usize, completion: usize) {
         // Dropping the ticket cancels what the engine would still do after a stop string.
         self.ticket = None;
-        self.watch.end(Ended::Well(word(why)));
+        self.watch.complete(word(why), completion);
         let usage = Usage { prompt: self.prompt_tokens, cached, completion };
         self.ready.push_back(Ok(Part::End { why, usage }));
     }

@@ -43,6 +43,11 @@ impl Body {
         self.1
     }
 
+    /// The whole of it, for fields that no type names.
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
+    }
+
     /// The fields that `T` knows; others are left alone. An error names the field.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_path_to_error::deserialize(&self.0).map_err(|fault| words::of(&self.0, fault))

@@ -14,6 +14,12 @@ pub trait Catalog: Send + Sync {
     /// Every model that can be named, in the order to list them, loaded or not.
     fn cards(&self) -> Vec<Card>;
 
+    /// What the list says of the model that [`Catalog::open`] would open by this name; loads nothing. Both take the same names.
+    ///
+    /// # Errors
+    /// [`OpenError::Unknown`] and [`OpenError::Ambiguous`], as from `open`.
+    fn card(&self, name: &str) -> Result<Card, OpenError>;
+
     /// A model ready to answer; loads it if need be. Dropping the future means that the client has gone.
     fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>>;
 

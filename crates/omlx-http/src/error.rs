@@ -14,14 +14,17 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::catalog::OpenError;
+use crate::near::nearest;
 use crate::router::{all_routes, methods_of};
 
 /// Seconds after which a client that found the queue full may try again.
 const RETRY_SECONDS: u64 = 1;
 /// The same where memory is short: what has to end first takes longer than a place in a queue.
 const MEMORY_RETRY_SECONDS: u64 = 5;
-/// Of a longer path, so much is repeated.
+/// Of a longer path or name, so much is repeated.
 const MOST_PATH_CHARS: usize = 100;
+/// Most models that an error lists.
+const MOST_LISTED: usize = 100;
 
 #[derive(Debug, Error)]
 pub(crate) enum Error {
@@ -52,10 +55,12 @@ pub(crate) enum Error {
     #[error("`{param}` has to be {expected}, found {found}")]
     Range { param: String, expected: String, found: String },
     #[error("`{param}` is not supported yet: {way_out}")]
-    Unsupported { param: &'static str, way_out: &'static str },
-    #[error("the model `{name}` does not exist; {}", listed(known))]
+    Unsupported { param: Cow<'static, str>, way_out: &'static str },
+    #[error("The '{param}' parameter is only allowed when 'stream' is enabled.")]
+    NeedsStream { param: &'static str },
+    #[error("the model `{}` does not exist; {}{}", shortened(name), hint(name, known), listed(known))]
     UnknownModel { name: String, known: Vec<String> },
-    #[error("the model `{name}` cannot be opened: {source}")]
+    #[error("the model `{}` cannot be opened: {source}", shortened(name))]
     Open { name: String, source: OpenError },
     #[error("{source}")]
     Text { param: &'static str, source: omlx_text::Error },
@@ -69,6 +74,8 @@ pub(crate) enum Error {
     FarTooLong { param: &'static str, least: usize, context: usize },
     #[error(transparent)]
     Busy(Busy),
+    #[error("{refusal}")]
+    Refused { param: &'static str, refusal: Refusal },
     #[error(transparent)]
     Fault(Fault),
     #[error("preparing the prompt failed inside the server; its log says more")]
@@ -106,6 +113,7 @@ impl Error {
             | Error::Missing(_)
             | Error::Range { .. }
             | Error::Unsupported { .. }
+            | Error::NeedsStream { .. }
             | Error::TooLong { .. }
             | Error::FarTooLong { .. } => StatusCode::BAD_REQUEST,
             Error::Open { source, .. } => match source {
@@ -119,7 +127,7 @@ impl Error {
             Error::Text { source, .. } if source.is_request() => StatusCode::BAD_REQUEST,
             Error::Text { .. } | Error::Preparation => StatusCode::INTERNAL_SERVER_ERROR,
             Error::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Error::Fault(Fault::Refused(refusal)) => refused(refusal).0,
+            Error::Refused { refusal, .. } | Error::Fault(Fault::Refused(refusal)) => refused(refusal).0,
             Error::Fault(Fault::Stopped) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -148,11 +156,11 @@ impl Error {
             Error::Text { source, .. } => text_code(source),
             Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",
             Error::Unsupported { .. } => "unsupported_parameter",
-            Error::Field { .. } | Error::Range { .. } => "invalid_value",
+            Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } => "invalid_value",
             Error::Missing(_) => "missing_required_parameter",
             Error::Busy(Busy::Full) => "server_busy",
             Error::Busy(_) | Error::Fault(Fault::Stopped) => "engine_stopped",
-            Error::Fault(Fault::Refused(refusal)) => refused(refusal).1,
+            Error::Refused { refusal, .. } | Error::Fault(Fault::Refused(refusal)) => refused(refusal).1,
             Error::Fault(Fault::Step { .. }) => "step_failed",
             Error::Fault(_) => "engine_failed",
             Error::Preparation => "preparation_failed",
@@ -162,14 +170,31 @@ impl Error {
     fn param(&self) -> Option<String> {
         match self {
             Error::Field { param, .. } | Error::Range { param, .. } => Some(param.clone()),
-            Error::Missing(param) => Some(param.to_string()),
-            Error::Unsupported { param, .. }
+            Error::Missing(param) | Error::Unsupported { param, .. } => Some(param.to_string()),
+            Error::Text { source: omlx_text::Error::Message { index, at, .. }, .. }
+            | Error::Text { source: omlx_text::Error::Part { index, at, .. }, .. } => {
+                Some(format!("messages[{index}]{at}"))
+            }
+            Error::NeedsStream { param }
+            | Error::Refused { param, .. }
             | Error::Text { param, .. }
             | Error::TooLong { param, .. }
             | Error::FarTooLong { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
             _ => None,
         }
+    }
+
+    /// An engine's fault; where it is about the prompt or a biased token, `blame` says which parameter that came from.
+    pub(crate) fn blamed(fault: Fault, blame: &Blame) -> Self {
+        let Fault::Refused(refusal) = fault else { return Error::Fault(fault) };
+        let param = match refusal {
+            Refusal::UnknownToken { id, .. } if blame.biased.contains(&id) => "logit_bias",
+            Refusal::UnknownToken { .. } | Refusal::TooLong { .. } | Refusal::Empty => blame.prompt,
+            Refusal::OutOfRange { field, .. } => field,
+            other => return Error::Fault(Fault::Refused(other)),
+        };
+        Error::Refused { param, refusal }
     }
 
     fn retry_seconds(&self) -> u64 {
@@ -186,15 +211,34 @@ impl Error {
     }
 }
 
+/// The code of an error, beside its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code(pub(crate) &'static str);
+
+/// Where the token ids of a request came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Blame {
+    /// The parameter that holds the prompt.
+    pub(crate) prompt: &'static str,
+    /// The ids with a bias.
+    pub(crate) biased: Vec<u32>,
+}
+
+fn hint(name: &str, models: &[String]) -> String {
+    nearest(name, models).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
+}
+
 fn listed(models: &[String]) -> String {
-    if models.is_empty() {
-        "there are no models here".to_owned()
-    } else {
-        format!("models here: {}", models.join(", "))
+    match models.len() {
+        0 => "there are no models here".to_owned(),
+        count if count > MOST_LISTED => {
+            format!("models here: {} and {} more", models[..MOST_LISTED].join(", "), count - MOST_LISTED)
+        }
+        _ => format!("models here: {}", models.join(", ")),
     }
 }
 
-fn shortened(path: &str) -> String {
+pub(crate) fn shortened(path: &str) -> String {
     match path.char_indices().nth(MOST_PATH_CHARS) {
         Some((end, _)) => format!("{}...", &path[..end]),
         None => path.to_owned(),
@@ -233,6 +277,7 @@ impl IntoResponse for Error {
             tracing::warn!(%status, error = %self, "request failed");
         }
         let mut response = (status, Json(self.envelope())).into_response();
+        response.extensions_mut().insert(Code(self.code()));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry));
         }

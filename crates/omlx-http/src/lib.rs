@@ -6,6 +6,7 @@
 //! cannot differ, and status codes are decided in one file (`error`).
 #![doc = include_str!("../README.md")]
 
+mod account;
 mod answer;
 mod auth;
 mod body;
@@ -15,6 +16,7 @@ mod entropy;
 mod error;
 mod health;
 mod metrics;
+mod near;
 mod openai;
 mod router;
 mod sampling;

@@ -5,6 +5,7 @@
 
 mod watch;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus::core::Collector;
-use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
 
 pub(crate) use watch::{Ended, Watch};
 
-use crate::router::App;
+use crate::account::Account;
+use crate::router::{App, ROUTES};
 
 /// Seconds to the first token.
 const FIRST: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0];
@@ -31,8 +33,15 @@ pub(crate) struct Metrics {
     all: Arc<All>,
 }
 
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
 struct All {
     registry: Registry,
+    requests: IntCounterVec,
     prompt: IntCounterVec,
     generated: IntCounterVec,
     queried: IntCounterVec,
@@ -56,6 +65,11 @@ impl Metrics {
         };
         let model = &["model_name"];
         let all = All {
+            requests: counter(
+                "omlx:http_requests_total",
+                "Requests answered, by route and status; 499: the client left before there was one.",
+                &["route", "status"],
+            ),
             prompt: counter("vllm:prompt_tokens_total", "Prompt tokens of answers that have begun.", model),
             generated: counter("vllm:generation_tokens_total", "Tokens generated.", model),
             queried: counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the cache.", model),
@@ -79,12 +93,22 @@ impl Metrics {
             whole: histogram("vllm:e2e_request_latency_seconds", "From the request to its answer's end.", &WHOLE),
             registry,
         };
+        for (method, route) in ROUTES {
+            // there from the start, so that a rate over them is right from the first request on
+            let usual: &[&str] = if method == "POST" { &["200", "400", "500", "503"] } else { &["200"] };
+            usual.iter().for_each(|status| drop(all.requests.with_label_values(&[route, status])));
+        }
         Self { all: Arc::new(all) }
     }
 
-    /// Watches one answer of the model `id`, from now on.
-    pub(crate) fn watch(&self, id: &str, prompt: usize) -> Watch {
-        Watch::new(self.clone(), id, prompt)
+    /// Watches one answer of the model `id`, from now on; `first`: to its prompt.
+    pub(crate) fn watch(&self, id: &str, prompt: usize, account: &Account, first: bool) -> Watch {
+        Watch::new(self.clone(), id, prompt, account.clone(), first)
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, route: &str, status: u16) {
+        self.all.requests.with_label_values(&[route, &status.to_string()]).inc();
     }
 
     fn begun(&self, id: &str, prompt: usize, cached: usize, after: Duration) {
@@ -117,9 +141,25 @@ fn kept<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> C {
     metric
 }
 
-/// The engines' own state, as it is now.
+/// The process and its models.
+fn process(app: &App, registry: &Registry) {
+    let gauge = |name: &str, help: &str, value: f64| {
+        kept(registry, Gauge::new(name, help).expect("the name is valid")).set(value);
+    };
+    let build = Opts::new("omlx:build_info", "1, with this server's version.");
+    kept(registry, GaugeVec::new(build, &["version"]).expect("the name is valid"))
+        .with_label_values(&[env!("CARGO_PKG_VERSION")])
+        .set(1.0);
+    let servable = app.catalog.cards().iter().filter(|card| card.trouble.is_none()).count();
+    gauge("omlx:uptime_seconds", "Since this server began.", app.begin.elapsed().as_secs_f64());
+    gauge("omlx:models_known", "Models that can be asked for, loaded or not.", servable as f64);
+    gauge("omlx:models_loaded", "Models whose engines are loaded.", app.catalog.engines().len() as f64);
+}
+
+/// The state of the process and of its engines, as it is now.
 fn gauges(app: &App) -> Registry {
     let registry = Registry::new();
+    process(app, &registry);
     let gauge = |name: &str, help: &str| {
         kept(&registry, GaugeVec::new(Opts::new(name, help), &["model_name"]).expect("names and labels are valid"))
     };

@@ -4,7 +4,9 @@ mod ask;
 pub(crate) mod chat;
 pub(crate) mod completions;
 mod deliver;
+mod messages;
 pub(crate) mod models;
+mod refuse;
 mod start;
 mod wire;
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
@@ -20,7 +20,7 @@ use crate::openai::{PREPARING_KIB, chat, completions, models};
 use crate::trace::trace;
 
 /// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.
-const ROUTES: [(&str, &str); 7] = [
+pub(crate) const ROUTES: [(&str, &str); 7] = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
     ("POST", "/v1/chat/completions"),
@@ -39,6 +39,15 @@ pub(crate) fn all_routes() -> String {
 pub(crate) fn methods_of(path: &str) -> &'static str {
     let is = |route: &str| route == path || route.strip_suffix("{id}").is_some_and(|stem| path.starts_with(stem));
     ROUTES.iter().find(|(_, route)| is(route)).map_or("another one", |(method, _)| method)
+}
+
+/// The route that a path leads to, as [`ROUTES`] writes it: one of few, whatever clients ask for.
+pub(crate) fn route_of(path: &str) -> &'static str {
+    let is = |route: &str| match route.strip_suffix("{id}") {
+        Some(stem) => path.len() > stem.len() && path.starts_with(stem),
+        None => route == path,
+    };
+    ROUTES.iter().find(|(_, route)| is(route)).map_or("none", |(_, route)| route)
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {
@@ -85,6 +94,6 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/metrics", get(metrics))
         .method_not_allowed_fallback(wrong_method)
         .fallback_service(guarded)
-        .layer(from_fn(trace))
+        .layer(from_fn_with_state(app.clone(), trace))
         .with_state(app)
 }

@@ -46,7 +46,8 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-fn shown(value: &Value) -> String {
+/// A value for a message: itself where it is short, else its kind and size.
+pub(crate) fn shown(value: &Value) -> String {
     let long = match value {
         Value::String(text) => format!("a string of {} bytes", text.len()),
         Value::Array(list) => format!("a list of {}", list.len()),

@@ -37,7 +37,7 @@ fn here() -> Done<Vec<PathBuf>> {
 fn start(model: &Path) -> Done<f64> {
     let port = server::free_port(FIRST_PORT)?;
     let begin = Instant::now();
-    let server = Server::start(model, port, &["--offline", "--log-level", "warn"])?;
+    let mut server = Server::start(model, port, &["--offline", "--log-level", "warn"])?;
     server.wait()?;
     let took = begin.elapsed().as_secs_f64();
     server.stop()?;

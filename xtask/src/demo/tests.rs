@@ -20,6 +20,9 @@ fn the_invitation_is_valid() {
     let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
     let request: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(request["model"], "m");
+    // the file says no sampling values of its own, and at temperature 1 so small a model talks nonsense
+    assert_eq!(request["temperature"], 0.2);
+    assert_eq!(text.matches("temperature=0.2").count(), 1);
     assert_eq!(text.matches("127.0.0.1:8001/v1").count(), 3);
     assert_eq!(text.matches("curl").count(), 1);
 }
@@ -33,6 +36,12 @@ fn answers() {
 }
 
 #[test]
+fn the_speed_is_said() {
+    let answer = http::Answer { text: "Hi.".to_owned(), prompt: 9, tokens: 30, seconds: 0.5 };
+    assert_eq!(answer.speed(), "30 tokens in 0.50 s, 60 tokens/s; the prompt's 9 tokens were read in the same time");
+}
+
+#[test]
 fn a_question_over_a_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -40,9 +49,15 @@ fn a_question_over_a_socket() {
         let (mut stream, _) = listener.accept().unwrap();
         let mut asked = [0; 4096];
         let n = stream.read(&mut asked).unwrap();
-        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"choices\":[{\"message\":{\"content\":\"Hi.\"}}]}").unwrap();
+        stream
+            .write_all(
+                b"HTTP/1.0 200 OK\r\n\r\n{\"choices\":[{\"message\":{\"content\":\"Hi.\"}}],\
+            \"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}",
+            )
+            .unwrap();
         String::from_utf8_lossy(&asked[..n]).into_owned()
     });
-    assert_eq!(http::ask(port, "m", "Hello?").unwrap(), "Hi.");
+    let answer = http::ask(port, "m", "Hello?").unwrap();
+    assert_eq!((answer.text.as_str(), answer.prompt, answer.tokens), ("Hi.", 9, 2));
     assert!(server.join().unwrap().starts_with("POST /v1/chat/completions HTTP/1.0\r\n"));
 }

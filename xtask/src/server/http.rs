@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -20,12 +20,35 @@ pub(crate) fn first_model(port: u16) -> Done<String> {
     id.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server lists no model: {answer}")))
 }
 
-/// Asks one question and answers with what the model said.
-pub(crate) fn ask(port: u16, model: &str, question: &str) -> Done<String> {
+/// What the model said to a question, and what that took.
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) prompt: u64,
+    pub(crate) tokens: u64,
+    pub(crate) seconds: f64,
+}
+
+impl Answer {
+    /// Its speed in words.
+    pub(crate) fn speed(&self) -> String {
+        let Self { prompt, tokens, seconds, .. } = self;
+        let rate = *tokens as f64 / seconds.max(1e-3);
+        format!(
+            "{tokens} tokens in {seconds:.2} s, {rate:.0} tokens/s; the prompt's {prompt} tokens were read in the same time"
+        )
+    }
+}
+
+/// Asks one question.
+pub(crate) fn ask(port: u16, model: &str, question: &str) -> Done<Answer> {
     let body = json!({"model": model, "max_tokens": 64, "temperature": 0, "messages": [{"role": "user", "content": question}]});
+    let begin = Instant::now();
     let answer = request(port, "POST", "/v1/chat/completions", &body.to_string())?;
+    let seconds = begin.elapsed().as_secs_f64();
     let said = answer["choices"][0]["message"]["content"].as_str().filter(|s| !s.trim().is_empty());
-    said.map(str::to_owned).ok_or_else(|| Failed::new(format!("the server did not answer with text: {answer}")))
+    let text = said.ok_or_else(|| Failed::new(format!("the server did not answer with text: {answer}")))?.to_owned();
+    let count = |name: &str| answer["usage"][name].as_u64().unwrap_or(0);
+    Ok(Answer { text, prompt: count("prompt_tokens"), tokens: count("completion_tokens"), seconds })
 }
 
 /// One request and the JSON of its answer, which has to be a success.

@@ -1,7 +1,7 @@
 //! A signal to us ends the server too. Signals are a matter of the whole process, so each case runs in one of its own: this
 //! test, started once more.
 //!
-//! Seen to fail: without `listen` and `pass_on` the server lives on.
+//! Seen to fail: in our own process group without the list of children, the server lives on.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the test, and says why")]
 
 use std::io::{BufRead, BufReader};

@@ -38,7 +38,7 @@ pub(crate) const LAYERS: &[Room] = &[
     room("omlx-server", 6, ANY),
     room("omlx-quantize", 6, ANY),
     room("omlx-fixtures", 0, &[]),
-    room("xtask", 6, &["omlx-hub"]),
+    room("xtask", 6, &["omlx-gguf", "omlx-hub"]),
 ];
 
 /// Outside crates that only some rooms may have: the names' beginnings, and the rooms. Rooms of layer 6 are the apps and may have all.

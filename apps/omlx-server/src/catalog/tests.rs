@@ -92,6 +92,10 @@ async fn names_are_full_or_the_only_last_part() {
         matches!(catalog.open("m").await, Err(OpenError::Ambiguous { candidates }) if candidates == ["org/m", "other/m"])
     );
     assert!(matches!(catalog.open("org").await, Err(OpenError::Unknown)));
+    // what is shown of a model goes by the same names
+    let id = |name: &str| catalog.card(name).map(|card| card.id).ok();
+    assert_eq!((id("n").as_deref(), id("org/m").as_deref(), id("m")), (Some("org/n"), Some("org/m"), None));
+    assert!(matches!(catalog.card("m"), Err(OpenError::Ambiguous { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Metrics;
+use crate::account::Account;
 
 /// How an answer came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub(crate) struct Watch {
     begin: Instant,
     last: Option<Instant>,
     ended: bool,
+    seen: usize,
+    account: Account,
+    /// Whether it is the first answer to its prompt, for which the prompt counts.
+    first: bool,
 }
 
 impl std::fmt::Debug for Watch {
@@ -32,22 +37,44 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    pub(super) fn new(metrics: Metrics, model: &str, prompt: usize) -> Self {
-        Self { metrics, model: model.to_owned(), prompt, begin: Instant::now(), last: None, ended: false }
+    pub(super) fn new(metrics: Metrics, model: &str, prompt: usize, account: Account, first: bool) -> Self {
+        if first {
+            account.prompt(model, prompt);
+        }
+        let begin = Instant::now();
+        Self { metrics, model: model.to_owned(), prompt, begin, last: None, ended: false, seen: 0, account, first }
     }
 
     /// A token has come; `cached` of the prompt's were found in the cache.
     pub(crate) fn token(&mut self, cached: usize) {
         let now = Instant::now();
+        self.seen += 1;
+        self.account.tokens(1, now);
+        if self.first && self.last.is_none() {
+            self.account.cached(cached);
+        }
         match self.last.replace(now) {
             None => self.metrics.begun(&self.model, self.prompt, cached, now - self.begin),
             Some(last) => self.metrics.token(&self.model, now - last),
         }
     }
 
+    /// The answer is complete; it took `tokens`, which may be more than have come this way.
+    pub(crate) fn complete(&mut self, why: &'static str, tokens: usize) {
+        if let Some(more) = tokens.checked_sub(self.seen).filter(|more| *more > 0) {
+            self.account.tokens(more, Instant::now());
+        }
+        self.end(Ended::Well(why));
+    }
+
     /// The answer is over. Only the first call counts.
     pub(crate) fn end(&mut self, how: Ended) {
         if !std::mem::replace(&mut self.ended, true) {
+            self.account.end(match how {
+                Ended::Well(reason) => reason,
+                Ended::Abort => "abort",
+                Ended::Failed(code) => code,
+            });
             self.metrics.ended(&self.model, how, self.begin.elapsed());
         }
     }

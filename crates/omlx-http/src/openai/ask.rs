@@ -5,8 +5,10 @@ use std::fmt::Display;
 
 use omlx_api::Priority;
 
+use super::refuse;
 use super::wire::{Common, Object, OneOrMore, Seed};
-use crate::error::Error;
+use crate::body::Body;
+use crate::error::{Blame, Error};
 use crate::sampling::{Parameter, Settings};
 
 /// Most answers to one prompt.
@@ -37,13 +39,10 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub(super) fn check(common: Common) -> Result<Self, Error> {
-        if common.response_format.is_some_and(|Object(format)| format.kind != "text") {
-            return Err(Error::Unsupported {
-                param: "response_format",
-                way_out: "use {\"type\": \"text\"} or leave it out",
-            });
-        }
+    /// The shared part of a request's body.
+    pub(super) fn check(body: &Body) -> Result<Self, Error> {
+        let common: Common = body.read()?;
+        refuse::both(body.value(), &common)?;
         let settings = Settings {
             temperature: number(Parameter::Temperature, common.temperature)?,
             top_p: number(Parameter::TopP, common.top_p)?,
@@ -73,6 +72,13 @@ impl Ask {
             ignore_eos: common.ignore_eos.unwrap_or(false),
             priority: priority(common.service_tier.as_deref(), common.priority.unwrap_or(0)),
         })
+    }
+}
+
+impl Ask {
+    /// What an engine's refusal of this request is about; `prompt` is the parameter that holds the prompt.
+    pub(super) fn blame(&self, prompt: &'static str) -> Blame {
+        Blame { prompt, biased: self.logit_bias.iter().map(|(id, _)| *id).collect() }
     }
 }
 

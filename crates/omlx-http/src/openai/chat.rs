@@ -1,32 +1,36 @@
 //! `POST /v1/chat/completions`: messages in, one assistant message per answer out.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use omlx_text::Chat;
-use serde_json::Value;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
 use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
+use super::messages;
 use super::models::open;
+use super::refuse;
 use super::start::{Prompt, Terms, prepare, start};
 use super::wire::{
     ChatChoice, ChatChunkChoice, ChatLogprobs, ChatRequest, Completion, Delta, Message, TokenLogprob, TopLogprob, Usage,
 };
+use crate::account::Account;
 use crate::answer::{Part, Scored, word};
 use crate::body::Body;
 use crate::error::Error;
 use crate::router::App;
 
-pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Response, Error> {
-    let ask = Ask::check(body.read()?)?;
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(account): Extension<Account>,
+    body: Body,
+) -> Result<Response, Error> {
+    let ask = Ask::check(&body)?;
+    refuse::chat(body.value())?;
     let request: ChatRequest = body.read()?;
     let logprobs = logprobs(&request)?;
-    refuse_tools(&request)?;
-    let messages = request.messages.ok_or(Error::Missing("messages".into()))?;
-    if messages.is_empty() {
-        let (param, expected, found) = ("messages".to_owned(), "at least one message".to_owned(), "none".to_owned());
-        return Err(Error::Range { param, expected, found });
-    }
+    let mut messages = request.messages.ok_or(Error::Missing("messages".into()))?;
+    messages::check(&mut messages)?;
     let chat = Chat {
         messages,
         kwargs: request.chat_template_kwargs.unwrap_or_default(),
@@ -39,7 +43,7 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let (context, bytes) = (served.context, body.bytes());
     let tokens = prepare(&app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
-    let answers = start(&app.metrics, &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
+    let answers = start((&app.metrics, &account), &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
@@ -54,22 +58,6 @@ fn logprobs(request: &ChatRequest) -> Result<Option<usize>, Error> {
             expected: "sent together with `logprobs: true`".to_owned(),
             found: "it alone".to_owned(),
         }),
-    }
-}
-
-/// Tools that the model would have to be offered are refused and not silently dropped.
-fn refuse_tools(request: &ChatRequest) -> Result<(), Error> {
-    let given = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    let none = request.tool_choice.as_ref().is_some_and(|choice| choice == "none");
-    let free = none || request.tool_choice.as_ref().is_none_or(|choice| choice == "auto");
-    if given(&request.functions) {
-        Err(Error::Unsupported { param: "functions", way_out: "leave it out" })
-    } else if given(&request.tools) && !none {
-        Err(Error::Unsupported { param: "tools", way_out: "leave it out or send `tool_choice: \"none\"`" })
-    } else if !free {
-        Err(Error::Unsupported { param: "tool_choice", way_out: "use \"none\" or \"auto\", or leave it out" })
-    } else {
-        Ok(())
     }
 }
 

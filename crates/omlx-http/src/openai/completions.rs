@@ -1,5 +1,6 @@
 //! `POST /v1/completions`: one or more prompts in, as text or token ids, their continuations out.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use omlx_text::TextModel;
@@ -7,8 +8,10 @@ use omlx_text::TextModel;
 use super::ask::{Ask, MOST_LOGPROBS, count};
 use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
+use super::refuse;
 use super::start::{Prompt, Terms, prepare, start};
 use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs, TopMap, Usage};
+use crate::account::Account;
 use crate::answer::{Part, Scored, word};
 use crate::body::Body;
 use crate::error::Error;
@@ -17,12 +20,20 @@ use crate::router::App;
 /// New tokens when neither the request nor the model's settings say, as in OpenAI's API.
 const MOST_TOKENS: usize = 16;
 
-pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Response, Error> {
-    let ask = Ask::check(body.read()?)?;
+pub(crate) async fn create(
+    State(app): State<App>,
+    Extension(account): Extension<Account>,
+    body: Body,
+) -> Result<Response, Error> {
+    let ask = Ask::check(&body)?;
+    refuse::text(body.value())?;
     let request: CompletionRequest = body.read()?;
     let echo = request.echo.unwrap_or(false);
     let logprobs = request.logprobs.map(|most| count("logprobs", most, 0, MOST_LOGPROBS)).transpose()?;
-    refuse(&request, &ask)?;
+    if echo && logprobs.is_some() {
+        let way_out = "log-probabilities of the prompt are not computed; send `echo` or `logprobs`, not both";
+        return Err(Error::Unsupported { param: "echo".into(), way_out });
+    }
     let prompt = request.prompt.ok_or(Error::Missing("prompt".into()))?;
     check_count(&prompt, ask.n, app.config.answers)?;
 
@@ -31,23 +42,9 @@ pub(crate) async fn create(State(app): State<App>, body: Body) -> Result<Respons
     let (context, bytes) = (served.context, body.bytes());
     let prompts = prepare(&app, ("prompt", context), bytes, move || encode(&text, prompt, echo, context)).await?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
-    let answers = start(&app.metrics, &served, &ask, terms, prompts).await?;
+    let answers = start((&app.metrics, &account), &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
-}
-
-fn refuse(request: &CompletionRequest, ask: &Ask) -> Result<(), Error> {
-    if request.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty()) {
-        return Err(Error::Unsupported { param: "suffix", way_out: "leave it out" });
-    }
-    if request.best_of.is_some_and(|best| best != ask.n as u64) {
-        return Err(Error::Unsupported { param: "best_of", way_out: "leave it out or set it to `n`" });
-    }
-    if request.echo == Some(true) && request.logprobs.is_some() {
-        let way_out = "log-probabilities of the prompt are not computed; send `echo` or `logprobs`, not both";
-        return Err(Error::Unsupported { param: "echo", way_out });
-    }
-    Ok(())
 }
 
 fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use super::wire::{PromptTokens, Usage};
 use super::{chat, completions};
 use crate::answer::{Answer, Part, Scored, word};
 use crate::entropy::random;
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::sse;
 
 /// Which route's shapes.
@@ -26,6 +26,16 @@ use crate::sse;
 pub(super) enum Form {
     Chat,
     Text,
+}
+
+impl Form {
+    /// The parameter that holds the prompt.
+    pub(super) fn prompt(self) -> &'static str {
+        match self {
+            Form::Chat => "messages",
+            Form::Text => "prompt",
+        }
+    }
 }
 
 /// What stands at the head of an answer and of each of its chunks.
@@ -57,12 +67,15 @@ pub(super) struct Manner {
     pub(super) n: usize,
     pub(super) logprobs: bool,
     pub(super) keep_alive: Option<Duration>,
+    /// What an engine's refusal is about.
+    pub(super) blame: Blame,
 }
 
 impl Manner {
     /// What a checked request says of it; `keep_alive` is the server's.
     pub(super) fn of(form: Form, ask: Ask, logprobs: bool, keep_alive: Option<Duration>) -> Self {
-        Self { form, model: ask.model, stream: ask.stream, usage: ask.usage, n: ask.n, logprobs, keep_alive }
+        let blame = ask.blame(form.prompt());
+        Self { form, model: ask.model, stream: ask.stream, usage: ask.usage, n: ask.n, logprobs, keep_alive, blame }
     }
 }
 
@@ -121,7 +134,7 @@ async fn whole(
         (0..choices).map(|_| Choice { text: String::new(), scored: Vec::new(), finish: "stop" }).collect();
     while let Some((index, part)) = parts.next().await {
         let choice = &mut choices[index];
-        match part? {
+        match part.map_err(|fault| Error::blamed(fault, &manner.blame))? {
             Part::Text { text, scored } => {
                 choice.text.push_str(&text);
                 choice.scored.extend(scored);
@@ -151,7 +164,7 @@ async fn stream(
         None => parts.next().await,
     };
     if let Some((_, Err(fault))) = first {
-        return Err(fault.into());
+        return Err(Error::blamed(fault, &manner.blame));
     }
     let mut parts = iter(first).chain(parts);
     // The stream is read after the handler has returned, outside its span.
@@ -175,7 +188,7 @@ async fn stream(
                     };
                 }
                 Err(fault) => {
-                    let error = Error::from(fault);
+                    let error = Error::blamed(fault, &manner.blame);
                     span.in_scope(|| tracing::warn!(%error, "stream failed"));
                     yield json(&error.envelope());
                     return;

@@ -16,25 +16,28 @@ pub(crate) async fn list(State(app): State<App>) -> Json<ModelList> {
     Json(ModelList { object: "list", data })
 }
 
-/// One model by its id.
+/// One model, by any name that a request may use; it answers with its full one.
 pub(crate) async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Result<Json<Model>, Error> {
     // What is no text names no model.
     let Ok(Path(id)) = id else { return Err(unknown(&app, "\u{fffd}".to_owned())) };
-    match app.catalog.cards().into_iter().find(|card| card.id == id) {
-        Some(Card { id: name, trouble: Some(reason), .. }) => {
+    match app.catalog.card(&id).map_err(|source| named(&app, &id, source))? {
+        Card { id: name, trouble: Some(reason), .. } => {
             Err(Error::Open { name, source: OpenError::Unusable { reason } })
         }
-        Some(card) => Ok(Json(model(card))),
-        None => Err(unknown(&app, id)),
+        card => Ok(Json(model(card))),
     }
 }
 
 /// The model that a request names.
 pub(super) async fn open(app: &App, name: &str) -> Result<Served, Error> {
-    app.catalog.open(name).await.map_err(|source| match source {
+    app.catalog.open(name).await.map_err(|source| named(app, name, source))
+}
+
+fn named(app: &App, name: &str, source: OpenError) -> Error {
+    match source {
         OpenError::Unknown => unknown(app, name.to_owned()),
         source => Error::Open { name: name.to_owned(), source },
-    })
+    }
 }
 
 fn unknown(app: &App, name: String) -> Error {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use omlx_api::{Fault, Generate, Refusal, Sampling};
 
 use super::ask::Ask;
+use crate::account::Account;
 use crate::answer::Answer;
 use crate::catalog::Served;
 use crate::entropy::random;
@@ -59,7 +60,7 @@ pub(super) async fn prepare<T: Send + 'static>(
 
 /// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
 pub(super) async fn start(
-    metrics: &Metrics,
+    (metrics, account): (&Metrics, &Account),
     served: &Served,
     ask: &Ask,
     terms: Terms,
@@ -72,7 +73,7 @@ pub(super) async fn start(
     tracing::debug!(model = ask.model, prompts = prompts.len(), n = ask.n, most, ?sampling, "answering");
 
     if most == 0 {
-        prompts.iter().try_for_each(|prompt| known(served, prompt))?;
+        prompts.iter().try_for_each(|prompt| known(served, ask, terms, prompt))?;
     }
 
     let mut answers = Vec::with_capacity(prompts.len() * ask.n);
@@ -80,7 +81,7 @@ pub(super) async fn start(
         // A given seed draws the same for each prompt, alone or in a list; an open one never does.
         let seed = ask.seed.unwrap_or_else(random);
         for i in 0..ask.n {
-            let mut watch = metrics.watch(&served.id, prompt.tokens.len());
+            let mut watch = metrics.watch(&served.id, prompt.tokens.len(), account, i == 0);
             let answer = if most == 0 {
                 Answer::empty(&served.text, prompt.tokens.len(), watch)
             } else {
@@ -124,10 +125,11 @@ fn room(context: usize, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
 }
 
 /// What an engine would refuse, where none is asked.
-fn known(served: &Served, prompt: &Prompt) -> Result<(), Error> {
+fn known(served: &Served, ask: &Ask, terms: Terms, prompt: &Prompt) -> Result<(), Error> {
     let vocab = served.text.vocab();
-    match prompt.tokens.iter().find(|id| usize::try_from(**id).is_ok_and(|id| id >= vocab)) {
-        Some(&id) => Err(Error::Fault(Fault::Refused(Refusal::UnknownToken { id, vocab }))),
+    let biased = ask.logit_bias.iter().map(|(id, _)| id);
+    match prompt.tokens.iter().chain(biased).find(|id| usize::try_from(**id).is_ok_and(|id| id >= vocab)) {
+        Some(&id) => Err(Error::blamed(Fault::Refused(Refusal::UnknownToken { id, vocab }), &ask.blame(terms.param))),
         None => Ok(()),
     }
 }

@@ -37,6 +37,9 @@ pub(super) struct Common {
     pub(super) response_format: Option<Object<ResponseFormat>>,
     pub(super) service_tier: Option<String>,
     pub(super) priority: Option<i64>,
+    pub(super) tools: Option<Vec<Value>>,
+    pub(super) tool_choice: Option<Value>,
+    pub(super) best_of: Option<u64>,
 }
 
 /// A JSON object and nothing else: by itself, serde would take a list of the fields' values too.
@@ -92,9 +95,6 @@ pub(super) struct ChatRequest {
     pub(super) messages: Option<Vec<Value>>,
     pub(super) logprobs: Option<bool>,
     pub(super) top_logprobs: Option<u64>,
-    pub(super) tools: Option<Vec<Value>>,
-    pub(super) tool_choice: Option<Value>,
-    pub(super) functions: Option<Vec<Value>>,
     pub(super) chat_template_kwargs: Option<Map<String, Value>>,
 }
 
@@ -104,8 +104,6 @@ pub(super) struct CompletionRequest {
     pub(super) prompt: Option<Prompt>,
     pub(super) logprobs: Option<u64>,
     pub(super) echo: Option<bool>,
-    pub(super) suffix: Option<String>,
-    pub(super) best_of: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,6 +6,7 @@ mod auth;
 mod cancel;
 mod context;
 mod errors;
+mod log;
 mod logprobs;
 mod metrics;
 mod models;

@@ -98,6 +98,40 @@ async fn a_full_mailbox_counts_as_a_failure() {
     assert_eq!(counted, Some(1.0));
 }
 
+/// Before any model is asked for, dashboards find the process, and zeros instead of nothing.
+///
+/// Seen to fail: empty until the first answer.
+#[tokio::test]
+async fn the_process_and_its_routes_are_there_from_the_start() {
+    let rig = Rig::saying(&["a"]);
+    let version = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert_eq!(value(&rig, "omlx:build_info", &version).await, Some(1.0));
+    let (_, _, text) = read(rig.send(Request::get("/metrics").body(Body::empty()).unwrap()).await).await;
+    for line in ["omlx:models_known 2\n", "omlx:models_loaded 1\n", "\nomlx:uptime_seconds "] {
+        assert!(text.contains(line), "{text}");
+    }
+    let requests = async |labels: &str| value(&rig, "omlx:http_requests_total", labels).await;
+    for route in ["/v1/chat/completions", "/v1/completions"] {
+        for status in [200, 400, 500, 503] {
+            assert_eq!(requests(&format!("route=\"{route}\",status=\"{status}\"")).await, Some(0.0), "{text}");
+        }
+    }
+    rig.post(CHAT, &least(CHAT)).await;
+    rig.post(CHAT, &json!({})).await;
+    for path in ["/v1/models/org/tiny", "/v1/models/org%2Ftiny", "/nowhere", "/v1/models/nope", "/v1/models/"] {
+        rig.get(path).await;
+    }
+    for (labels, expected) in [
+        ("route=\"/v1/chat/completions\",status=\"200\"", 1.0),
+        ("route=\"/v1/chat/completions\",status=\"400\"", 1.0),
+        ("route=\"/v1/models/{id}\",status=\"200\"", 2.0),
+        ("route=\"/v1/models/{id}\",status=\"404\"", 1.0),
+        ("route=\"none\",status=\"404\"", 2.0),
+    ] {
+        assert_eq!(requests(labels).await, Some(expected), "{labels}");
+    }
+}
+
 #[tokio::test]
 async fn every_request_has_a_name() {
     let rig = Rig::saying(&["a"]);

@@ -3,11 +3,11 @@
 //! Faults planted and seen: `max_tokens` preferred over `max_completion_tokens`; a given 0 temperature treated as absent;
 //! the same seed for all of `n`; a range check with the wrong bound.
 
-use omlx_api::{Generate, Priority};
+use omlx_api::{Fault, Finish, Generate, Priority, Refusal, Usage};
 use omlx_http::Settings;
 use serde_json::{Value, json};
 
-use crate::rig::{CHAT, CONTEXT, Parts, Rig, TEXT, least, texts, with};
+use crate::rig::{Act, CHAT, CONTEXT, Parts, Rig, TEXT, least, texts, with};
 
 /// The one request that the engine sees for `patch`.
 async fn asked(rig: &Rig, path: &str, patch: &Value) -> Generate {
@@ -154,6 +154,7 @@ async fn api_9_max_tokens_0_needs_no_engine() {
     for prompt in [json!([97, vocab]), json!([[97], [u32::MAX]])] {
         let (status, answer) = rig.post(TEXT, &with(&least(TEXT), &json!({"max_tokens": 0, "prompt": prompt}))).await;
         assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("invalid_value")), "{answer}");
+        assert_eq!(answer["error"]["param"], "prompt");
         let message = answer["error"]["message"].as_str().expect("a message");
         assert!(message.contains(&format!("outside the vocabulary of {vocab} tokens")), "{message}");
     }
@@ -317,20 +318,65 @@ async fn what_only_chat_takes() {
 async fn a_message_of_the_wrong_shape() {
     let rig = Rig::saying(&["ok "]);
     let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]);
-    for (messages, code) in [
-        (json!([5]), "invalid_value"),
-        (json!([{"content": "x"}]), "invalid_value"),
-        (json!([{"role": "user", "content": 5}]), "invalid_value"),
-        (image, "unsupported_content"),
+    let user = json!({"role": "user", "content": "x"});
+    for (messages, param, code) in [
+        (json!([5]), "messages[0]", "invalid_value"),
+        (json!([{"content": "x"}]), "messages[0].role", "missing_required_parameter"),
+        (json!([user, {"role": 5, "content": "x"}]), "messages[1].role", "invalid_value"),
+        (json!([{"role": "User", "content": "x"}]), "messages[0].role", "invalid_value"),
+        (json!([{"role": "user"}]), "messages[0].content", "missing_required_parameter"),
+        (json!([user, {"role": "user", "content": null}]), "messages[1].content", "missing_required_parameter"),
+        (json!([{"role": "user", "content": 5}]), "messages[0].content", "invalid_value"),
+        (json!([{"role": "user", "content": []}]), "messages[0].content", "invalid_value"),
+        (json!([{"role": "user", "content": [5]}]), "messages[0].content[0]", "invalid_value"),
+        (json!([{"role": "assistant"}]), "messages[0].content", "missing_required_parameter"),
+        (json!([{"role": "assistant", "tool_calls": []}]), "messages[0].content", "missing_required_parameter"),
+        (json!([{"role": "assistant", "tool_calls": 5}]), "messages[0].tool_calls", "invalid_value"),
+        (json!([{"role": "assistant", "tool_calls": [5]}]), "messages[0].tool_calls[0]", "invalid_value"),
+        (json!([{"role": "assistant", "function_call": {}}]), "messages[0].function_call", "invalid_value"),
+        (json!([{"role": "assistant", "audio": {"id": "a"}}]), "messages[0].audio", "unsupported_parameter"),
+        (json!([{"role": "user", "content": "x", "name": 5}]), "messages[0].name", "invalid_value"),
+        (json!([user, {"role": "tool", "tool_call_id": "a"}]), "messages[1].content", "missing_required_parameter"),
+        (image, "messages[0].content[0]", "unsupported_content"),
     ] {
         let (status, answer) = rig.post(CHAT, &with(&least(CHAT), &json!({"messages": messages}))).await;
         let error = &answer["error"];
         assert_eq!(
             (status, error["param"].as_str(), error["code"].as_str()),
-            (400, Some("messages"), Some(code)),
-            "{answer}"
+            (400, Some(param), Some(code)),
+            "{messages} {answer}"
         );
     }
+    let robot = json!({"messages": [{"role": "robot", "content": "x"}]});
+    let (_, answer) = rig.post(CHAT, &with(&least(CHAT), &robot)).await;
+    assert_eq!(
+        answer["error"]["message"],
+        "`messages[0].role` has to be one of system, developer, user, assistant, tool, function, found \"robot\""
+    );
+}
+
+/// Seen to fail: an assistant's call held to have a content, its refusal dropped.
+#[tokio::test]
+async fn messages_of_every_kind() {
+    let rig = Rig::saying(&["ok "]);
+    let call = json!([{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    let user = json!({"role": "user", "content": [{"type": "text", "text": "hi"}]});
+    for messages in [
+        json!([{"role": "system", "content": "s"}, user]),
+        json!([{"role": "developer", "content": "s"}, user]),
+        json!([user, {"role": "assistant", "tool_calls": call}, {"role": "tool", "tool_call_id": "c", "content": "4"}]),
+        json!([user, {"role": "assistant", "content": null, "tool_calls": call}]),
+        json!([user, {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}]),
+        json!([user, {"role": "assistant", "content": "", "refusal": null, "audio": null, "tool_calls": null}]),
+        json!([user, {"role": "function", "name": "f", "content": "4"}]),
+    ] {
+        asked(&rig, CHAT, &json!({"messages": messages})).await;
+    }
+    let said = async |message: Value| asked(&rig, CHAT, &json!({"messages": [user, message]})).await.tokens;
+    assert_eq!(
+        said(json!({"role": "assistant", "refusal": "no"})).await,
+        said(json!({"role": "assistant", "content": "no"})).await
+    );
 }
 
 #[tokio::test]
@@ -359,6 +405,101 @@ async fn what_only_completions_takes() {
     }
     for fine in [json!({"suffix": ""}), json!({"best_of": 1})] {
         asked(&rig, TEXT, &fine).await;
+    }
+}
+
+/// What would change the answer and cannot be done is never dropped in silence.
+///
+/// Seen to fail: with the table of fields left out.
+#[tokio::test]
+async fn what_cannot_be_honoured_is_refused() {
+    let rig = Rig::saying(&["ok "]);
+    let schema = json!({"type": "object"});
+    for patch in [
+        json!({"modalities": ["audio"]}),
+        json!({"modalities": ["text", "audio"]}),
+        json!({"modalities": 5}),
+        json!({"audio": {"voice": "alloy", "format": "wav"}}),
+        json!({"reasoning_effort": "high"}),
+        json!({"verbosity": "low"}),
+        json!({"web_search_options": {}}),
+        json!({"functions": [{"name": "f"}]}),
+        json!({"function_call": {"name": "f"}}),
+        json!({"suffix": "end"}),
+        json!({"best_of": 2}),
+        json!({"stream_options": {"include_usage": true}}),
+        json!({"stream_options": {}, "stream": false}),
+        json!({"tools": [{"type": "function", "function": {"name": "f"}}]}),
+        json!({"tool_choice": "required"}),
+        json!({"guided_json": schema}),
+        json!({"structured_outputs": {"json": schema}}),
+        json!({"grammar": "root ::= \"a\""}),
+        json!({"min_tokens": 3}),
+        json!({"stop_token_ids": [7]}),
+        json!({"skip_special_tokens": false}),
+        json!({"repeat_penalty": 1.1}),
+        json!({"typical_p": "x"}),
+    ] {
+        let param = patch.as_object().and_then(|map| map.keys().next()).expect("a field").clone();
+        refused(&rig, BOTH, &patch, &param).await;
+    }
+    for patch in [json!({"echo": true}), json!({"prompt": "x"}), json!({"continue_final_message": true})] {
+        let param = patch.as_object().and_then(|map| map.keys().next()).expect("a field").clone();
+        refused(&rig, &[CHAT], &patch, &param).await;
+    }
+    refused(&rig, &[TEXT], &json!({"messages": []}), "messages").await;
+    refused(&rig, &[TEXT], &json!({"top_logprobs": 2}), "top_logprobs").await;
+    let (_, answer) = rig.post(CHAT, &with(&least(CHAT), &json!({"stream_options": {}}))).await;
+    assert_eq!(answer["error"]["message"], "The 'stream_options' parameter is only allowed when 'stream' is enabled.");
+}
+
+/// Seen to fail: a field refused whatever it holds.
+#[tokio::test]
+async fn what_asks_for_nothing_or_changes_nothing_is_let_through() {
+    let rig = Rig::saying(&["ok "]);
+    let idle = json!({"modalities": ["text"], "audio": null, "reasoning_effort": "none", "verbosity": "medium",
+        "functions": [], "function_call": "auto", "suffix": "", "best_of": 1, "tools": [], "tool_choice": "auto",
+        "min_tokens": 0, "stop_token_ids": [], "skip_special_tokens": true, "repeat_penalty": 1, "typical_p": 1.0});
+    let decoration = json!({"user": "u", "metadata": {"a": "b"}, "store": true, "service_tier": "default",
+        "prediction": {"type": "content", "content": "x"}, "safety_identifier": "s", "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h", "parallel_tool_calls": false});
+    for path in BOTH {
+        let plain = asked(&rig, path, &json!({"seed": 1})).await;
+        for patch in [&idle, &decoration] {
+            let found = asked(&rig, path, &with(patch, &json!({"seed": 1}))).await;
+            assert_eq!((found.tokens, found.sampling), (plain.tokens.clone(), plain.sampling.clone()), "{patch}");
+        }
+    }
+}
+
+/// Seen to fail: an unknown id's error without a parameter.
+#[tokio::test]
+async fn ids_outside_the_vocabulary_name_their_parameter() {
+    let act = || -> Option<Act> {
+        Some(Box::new(|request: &Generate, reply| {
+            let ids = request.tokens.iter().chain(request.sampling.logit_bias.iter().map(|(id, _)| id));
+            match ids.copied().find(|id| *id >= 300) {
+                Some(id) => reply.fail(Fault::Refused(Refusal::UnknownToken { id, vocab: 300 })),
+                None => reply.done(Finish::Length, Usage::default()),
+            }
+        }))
+    };
+    let rig = Rig::new(&["ok "], Parts { act: act(), ..Parts::default() });
+    let bias = json!({"logit_bias": {"999": 1}});
+    for (path, patch, param) in [
+        (TEXT, json!({"prompt": [97, 4000]}), "prompt"),
+        (TEXT, json!({"prompt": [[97], [4000]]}), "prompt"),
+        (TEXT, with(&bias, &json!({"prompt": [97]})), "logit_bias"),
+        (TEXT, with(&bias, &json!({"max_tokens": 0})), "logit_bias"),
+        (CHAT, bias.clone(), "logit_bias"),
+    ] {
+        // of several prompts, the first may have begun to stream by then
+        let manners: &[bool] = if patch["prompt"][0].is_array() { &[false] } else { &[false, true] };
+        for stream in manners {
+            let (status, answer) = rig.post(path, &with(&least(path), &with(&patch, &json!({"stream": stream})))).await;
+            assert_eq!((status, answer["error"]["param"].as_str()), (400, Some(param)), "{patch} {answer}");
+            assert_eq!(answer["error"]["code"], "invalid_value");
+        }
     }
 }
 

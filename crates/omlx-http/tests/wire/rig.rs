@@ -223,10 +223,19 @@ impl Catalog for House {
         vec![card(MODEL, None), card("org2/tiny", None), card("half", Some("half/model-2.safetensors is missing"))]
     }
 
+    fn card(&self, name: &str) -> Result<Card, OpenError> {
+        let id = match name {
+            "tiny" => MODEL,
+            "twin" => return Err(twins()),
+            name => name,
+        };
+        self.cards().into_iter().find(|card| card.id == id).ok_or(OpenError::Unknown)
+    }
+
     fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>> {
         let result = match name {
             MODEL | "tiny" => Ok(self.0.clone()),
-            "twin" => Err(OpenError::Ambiguous { candidates: vec!["a/twin".to_owned(), "b/twin".to_owned()] }),
+            "twin" => Err(twins()),
             "half" => Err(OpenError::Unusable { reason: "half/model-2.safetensors is missing".to_owned() }),
             "huge" => Err(OpenError::NoRoom { reason: "needs 9 GiB, 1 GiB is free".to_owned() }),
             _ => Err(OpenError::Unknown),
@@ -237,4 +246,8 @@ impl Catalog for House {
     fn engines(&self) -> Vec<(String, EngineHandle)> {
         vec![(MODEL.to_owned(), self.0.engine.clone())]
     }
+}
+
+fn twins() -> OpenError {
+    OpenError::Ambiguous { candidates: vec!["a/twin".to_owned(), "b/twin".to_owned()] }
 }

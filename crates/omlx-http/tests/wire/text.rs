@@ -109,10 +109,10 @@ fn both_modes_agree_on_any_script() {
     let config = Config { failure_persistence: None, ..Config::with_cases(200) };
     let outcome = TestRunner::new(config).run(&cases, |(bytes, stops, limit)| {
         *script.lock().unwrap() = bytes.iter().copied().map(u32::from).collect();
-        let patch = json!({"stop": stops, "max_tokens": limit, "stream_options": {"include_usage": true}});
-        let body = with(&least(CHAT), &patch);
+        let body = with(&least(CHAT), &json!({"stop": stops, "max_tokens": limit}));
+        let in_stream = with(&body, &json!({"stream_options": {"include_usage": true}}));
         let ((_, answer), (events, done)) =
-            runtime.block_on(async { (rig.post(CHAT, &body).await, rig.stream(CHAT, &body).await) });
+            runtime.block_on(async { (rig.post(CHAT, &body).await, rig.stream(CHAT, &in_stream).await) });
         let text = texts(&answer).remove(0);
         prop_assert!(done);
         prop_assert_eq!(&streamed(&events, 1)[0], &text);
