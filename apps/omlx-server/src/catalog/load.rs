@@ -108,6 +108,11 @@ impl Loader {
         for warning in &card.warnings {
             tracing::warn!("model {id}: {warning}");
         }
+        if let Some(fault) = text.template_fault() {
+            tracing::warn!("model {id}: {fault}");
+        } else if !text.has_template() {
+            tracing::info!("model {id} has no chat template: chats are refused, /v1/completions works");
+        }
         let settling = self.ledger.settle(expected, card.weight_bytes);
         let served = self.open(id, path, (text, model, &card), settling)?;
         tracing::info!(
