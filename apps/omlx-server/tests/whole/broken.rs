@@ -66,7 +66,6 @@ fn cases() -> Vec<Case> {
         sharded("mod_1_e_ghost", ghost, &["index.json", "ghost.weight", "download the index"]),
         case("weights_in_a_pipe", |d| pipe(d, "model.safetensors"), &["model.safetensors", "regular file"]),
         case("tokenizer_in_a_pipe", |d| pipe(d, "tokenizer.json"), &["tokenizer.json", "regular file"]),
-        case("template_in_a_pipe", |d| pipe(d, "chat_template.jinja"), &["chat_template.jinja", "regular file"]),
         case(
             "unknown_rope",
             |d| config(d, "rope_scaling", json!({"rope_type": "spiral", "factor": 2})),
@@ -261,4 +260,39 @@ fn what_cannot_be_served_is_not_offered() {
     assert_eq!(ids, ["c"]);
     let error = server.completions(&json!({"model": "a", "prompt": "a"})).send().error(409);
     assert!(error["message"].as_str().unwrap().contains("no tokenizer.json; fetch it"), "{error}");
+}
+
+/// Completions need no template, so a broken one is a warning at the load and a 400 for who chats.
+#[test]
+fn a_broken_template_is_said_at_the_load_and_hinders_no_completion() {
+    let dir = tempfile::tempdir().unwrap();
+    let [broken, piped, without] = ["broken", "piped", "without"].map(|name| dir.path().join(name));
+    for model in [&broken, &piped, &without] {
+        random_llama(model, &RandomLlama::default());
+    }
+    pipe(&piped, "chat_template.jinja");
+    fs::write(broken.join("chat_template.jinja"), "{% if %}").unwrap();
+    edit(&without.join("tokenizer_config.json"), |config| {
+        config.as_object_mut().unwrap().remove("chat_template");
+    });
+    let server = Server::of(dir.path(), &[]);
+    for (name, code, says) in [
+        ("broken", "chat_template_failed", "chat_template.jinja: chat template, line 1"),
+        ("piped", "chat_template_failed", "regular file"),
+        ("without", "no_chat_template", "/v1/completions"),
+    ] {
+        server.completions(&json!({"model": name, "prompt": "a", "max_tokens": 2})).send().ok();
+        let chat = json!({"model": name, "messages": [{"role": "user", "content": "a"}]});
+        let error = server.chat(&chat).send().error(400);
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+    }
+    let output = server.output();
+    assert!(
+        output.contains("model piped: ")
+            && output.contains("model broken: ")
+            && output.contains("chat template, line 1"),
+        "{output}"
+    );
+    assert!(output.contains("model without has no chat template"), "{output}");
 }
