@@ -155,7 +155,6 @@ unsafe fn tile<S: Dots, const BITS: u8, const M: usize>(
 
 /// Sums of integers onto the outputs. `at` = [row of x, panel, step].
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
 unsafe fn fold<S: Dots, const BITS: u8, const M: usize>(
     acts: &Acts,
     w: &Packed,
