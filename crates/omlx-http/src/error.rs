@@ -74,7 +74,7 @@ pub(crate) enum Error {
     FarTooLong { param: &'static str, least: usize, context: usize },
     #[error(transparent)]
     Busy(Busy),
-    #[error("{refusal}")]
+    #[error("`{param}`: {refusal}")]
     Refused { param: &'static str, refusal: Refusal },
     #[error(transparent)]
     Fault(Fault),
