@@ -58,6 +58,7 @@ pub fn spawn(
             micros,
             idle_micros: micros.saturating_mul(PATIENCE),
             min_chunk: MIN_CHUNK,
+            depth: model.depth(),
         }),
     };
     let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));

@@ -16,6 +16,10 @@ pub trait Model: Send {
     fn vocab(&self) -> usize;
     /// Longest sequence in tokens.
     fn context(&self) -> usize;
+    /// Positions back that cost as much to look at as all else that is done for a token; `usize::MAX` if looking back is free.
+    fn depth(&self) -> usize {
+        usize::MAX
+    }
     /// About how many bytes a step of `tokens` tokens, `wanted` of them with logits, takes besides weights and cache.
     fn step_bytes(&self, tokens: usize, wanted: usize) -> u64 {
         (tokens.max(wanted) * 4 + wanted * self.vocab() * 4) as u64

@@ -112,6 +112,25 @@ pub struct HeadSpec {
 }
 
 impl Spec {
+    /// Positions back at which attention's multiply-adds for a token are as many as those of all its projections;
+    /// `usize::MAX` where no layer looks back without end.
+    pub fn depth(&self) -> usize {
+        let (mut fixed, mut per_position) = (0, 0);
+        for LayerSpec { attn, ffn, .. } in &self.layers {
+            let FfnSpec::Dense { width, .. } = *ffn;
+            // query, key, value, output; gate, up, down
+            fixed += self.hidden * (2 * attn.dim * (attn.q_heads + attn.kv_heads) + 3 * width);
+            // scores and values
+            let looks = 2 * attn.q_heads * attn.dim;
+            match attn.reach {
+                Reach::All => per_position += looks,
+                Reach::Last(last) => fixed += looks * last.min(self.context),
+                Reach::Keep { first, last } => fixed += looks * first.saturating_add(last).min(self.context),
+            }
+        }
+        fixed.checked_div(per_position).unwrap_or(usize::MAX)
+    }
+
     /// Which layers store alike: one group per (reach, heads, head size), in order of first use.
     pub fn layout(&self, kv: DType) -> KvLayout {
         let mut groups: Vec<KvGroup> = Vec::new();

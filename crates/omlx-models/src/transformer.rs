@@ -119,6 +119,10 @@ impl Model for Transformer {
         self.spec.context
     }
 
+    fn depth(&self) -> usize {
+        self.spec.depth()
+    }
+
     /// At its widest place a step holds the residual stream before and after, its norm and what is added; and what attention or feed-forward
     /// make of it, twice (before and after rotation or activation). Then logits, as they come and squashed.
     fn step_bytes(&self, tokens: usize, wanted: usize) -> u64 {

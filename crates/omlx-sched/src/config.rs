@@ -26,7 +26,7 @@ impl Config {
     /// # Panics
     /// If a limit is 0: nothing could ever run.
     pub(crate) fn checked(self) -> Self {
-        let target = self.target.unwrap_or(Target { micros: 1, idle_micros: 1, min_chunk: 1 });
+        let target = self.target.unwrap_or(Target { micros: 1, idle_micros: 1, min_chunk: 1, depth: 1 });
         let limits = [
             ("step_tokens", self.step_tokens),
             ("rows", self.rows),

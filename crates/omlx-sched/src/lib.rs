@@ -7,6 +7,7 @@
 
 mod admit;
 mod config;
+mod cost;
 mod door;
 mod outcome;
 mod pace;

@@ -1,4 +1,5 @@
-//! How many prompt tokens a step may take so that those who decode get their next token in time.
+//! How many prompt tokens a step may take so that those who decode get their next token in time. Tokens are counted by their
+//! cost (`cost.rs`), as if all stood at the start of a text.
 //!
 //! The engine hands in how long steps took; there is no clock here. A step costs something fixed and something per token,
 //! neither of which is known. Scaling a chunk by target over time taken errs towards the chunk it came from: never beyond
@@ -15,6 +16,9 @@ pub struct Target {
     pub idle_micros: u64,
     /// Prompt tokens that a step may take however slow they are: below this a prompt would never be read.
     pub min_chunk: usize,
+    /// Positions back that cost as much to look at as all else that a token takes: a chunk further down a prompt than this
+    /// takes over twice as long. `usize::MAX` where looking back is free.
+    pub depth: usize,
 }
 
 /// The search for the right chunk.

@@ -9,7 +9,7 @@
 use omlx_blocks::SeqId;
 
 use crate::Sched;
-use crate::share::divide;
+use crate::share::{Budget, Want, divide};
 
 /// What the next step computes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,12 @@ pub struct Row {
 impl Plan {
     /// Tokens of those catching up: all but the rows that want a single token.
     pub fn chunk_tokens(&self) -> usize {
-        let chunks = self.rows.iter().filter(|row| row.len > 1 || row.logits == 0);
-        chunks.map(|row| row.len).sum()
+        self.chunk_rows().map(|row| row.len).sum()
+    }
+
+    /// The rows of those catching up.
+    pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.len > 1 || row.logits == 0)
     }
 }
 
@@ -92,11 +96,13 @@ impl Sched {
     fn catch_up(&mut self, draft: &mut Draft) {
         let somebody_decodes = !draft.plan.rows.is_empty();
         let pace = if somebody_decodes { &self.pace } else { &self.idle_pace };
-        let budget = pace.chunk().min(draft.left);
         let planned = |seq: &SeqId| draft.plan.rows.iter().any(|row| row.seq == *seq);
         let behind: Vec<SeqId> = self.running.values().copied().filter(|seq| !planned(seq)).collect();
-        let wants: Vec<usize> = behind.iter().map(|seq| self.seqs[seq].pending()).collect();
-        let shares = divide(budget, self.config.chunk_tokens, &wants);
+        let want = |seq| Want { start: self.seqs[seq].computed, len: self.seqs[seq].pending() };
+        let wants: Vec<Want> = behind.iter().map(want).collect();
+        let least = wants.first().map_or(0, |oldest| self.cost.of(oldest.start, self.least));
+        let cost = pace.chunk().max(least);
+        let shares = divide(Budget { cost, tokens: draft.left, chunk: self.config.chunk_tokens }, self.cost, &wants);
         for (seq, share) in behind.into_iter().zip(shares) {
             if share > 0 {
                 self.give(seq, share, draft);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use omlx_blocks::{Ledger, SeqId, Trail};
 
+use crate::cost::Cost;
 use crate::pace::{Pace, Target};
 use crate::rank::{Order, Rank};
 use crate::seq::Seq;
@@ -22,6 +23,9 @@ pub struct Sched {
     /// For steps in which somebody decodes, and for others.
     pub(crate) pace: Pace,
     pub(crate) idle_pace: Pace,
+    pub(crate) cost: Cost,
+    /// Prompt tokens that every step may take.
+    pub(crate) least: usize,
     pub(crate) pressure: Pressure,
     pub(crate) seqs: BTreeMap<SeqId, Seq>,
     pub(crate) running: BTreeMap<Rank, SeqId>,
@@ -40,13 +44,16 @@ impl Sched {
     pub fn new(config: Config, ledger: Ledger) -> Self {
         let config = config.checked();
         let least = config.target.map_or(1, |target| target.min_chunk);
-        let pace = |micros: fn(Target) -> u64| {
-            Pace::new(config.target.map(micros), config.chunk_tokens, [least, config.step_tokens])
-        };
+        let cost = Cost::new(config.target.map_or(usize::MAX, |target| target.depth));
+        // A full step at the end of the longest prompt: where there is time for it, only its tokens are a limit.
+        let most = cost.of(config.context.saturating_sub(config.step_tokens), config.step_tokens);
+        let pace = |micros: fn(Target) -> u64| Pace::new(config.target.map(micros), config.chunk_tokens, [least, most]);
         Self {
             order: Order::new(config.head_start),
             pace: pace(|target| target.micros),
             idle_pace: pace(|target| target.idle_micros.max(target.micros)),
+            cost,
+            least,
             pressure: Pressure::None,
             config,
             ledger,
@@ -60,11 +67,13 @@ impl Sched {
 
     /// How long the step of this plan took, from one plan to the next; sets the size of the next chunks.
     pub fn took(&mut self, plan: &Plan, micros: u64) {
-        self.pace.learn(plan.chunk_tokens(), micros);
-        self.idle_pace.learn(plan.chunk_tokens(), micros);
+        let cost = plan.chunk_rows().map(|row| self.cost.of(row.start, row.len)).sum();
+        self.pace.learn(cost, micros);
+        self.idle_pace.learn(cost, micros);
     }
 
-    /// The most prompt tokens that the next step takes if somebody decodes in it.
+    /// The most prompt tokens that the next step takes if somebody decodes in it, counted as if all stood at the start of a
+    /// text; see [`Target::depth`].
     pub fn chunk(&self) -> usize {
         self.pace.chunk()
     }

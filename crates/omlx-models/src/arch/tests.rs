@@ -66,6 +66,17 @@ fn qwen2_windows_only_when_switched_on() {
     assert_eq!(reaches(&spec("qwen2", on).unwrap()), [Reach::All, Reach::All, Reach::All, Reach::All, w, w]);
 }
 
+/// Multiply-adds: 30,720 for the projections of a layer, 128 for each position that it looks at.
+/// Caught: key and value heads counted as query heads; windows counted as endless.
+#[test]
+fn how_deep_attention_is_half_of_the_work() {
+    let depth = |kind, changes| spec(kind, changes).unwrap().depth();
+    assert_eq!(depth("llama", json!({})), 30_720 / 128);
+    assert_eq!(depth("mistral", json!({"sliding_window": 8})), usize::MAX);
+    let on = json!({"sliding_window": 8, "max_window_layers": 4, "use_sliding_window": true});
+    assert_eq!(depth("qwen2", on), (6 * 30_720 + 2 * 128 * 8) / (4 * 128));
+}
+
 #[test]
 fn gemma3() {
     let s = spec(

@@ -1,9 +1,16 @@
 //! Who gets how much, line by line.
 
-use super::divide;
+use super::{Budget, Want, divide};
+use crate::cost::Cost;
+
+/// For prompts from their beginning, where looking back costs nothing.
+fn plain(budget: usize, chunk: usize, wants: &[usize]) -> Vec<usize> {
+    let wants: Vec<Want> = wants.iter().map(|&len| Want { start: 0, len }).collect();
+    divide(Budget { cost: budget, tokens: budget, chunk }, Cost::new(usize::MAX), &wants)
+}
 
 fn check(budget: usize, chunk: usize, wants: &[usize], shares: &[usize]) {
-    assert_eq!(divide(budget, chunk, wants), shares, "{budget} in chunks of {chunk} for {wants:?}");
+    assert_eq!(plain(budget, chunk, wants), shares, "{budget} in chunks of {chunk} for {wants:?}");
 }
 
 /// Caught: a half that short ones may overdraw; giving the oldest only half where nobody else is short.
@@ -38,11 +45,57 @@ fn always() {
         for chunk in 1..9 {
             for code in 0..6_usize.pow(4) {
                 let wants: Vec<usize> = (0..4).map(|i| code / 6_usize.pow(i) % 6 * 3 + 1).collect();
-                let shares = divide(budget, chunk, &wants);
+                let shares = plain(budget, chunk, &wants);
                 let possible: usize = wants.iter().map(|want| want.min(&chunk)).sum();
                 assert_eq!(shares.iter().sum::<usize>(), possible.min(budget));
                 assert!(shares.iter().zip(&wants).all(|(share, want)| share <= want && *share <= chunk));
                 assert!(shares[0] >= wants[0].min(chunk).min(budget.div_ceil(2)));
+            }
+        }
+    }
+}
+
+/// Far down a long prompt a short one still gets half of the time, which is most of the tokens.
+/// Caught: halves of the tokens; a short one that overdraws its half; an oldest that gets nothing where one token is too dear.
+#[test]
+fn halves_are_halves_of_the_time() {
+    let cost = Cost::new(1000);
+    let divide = |budget: usize, wants: &[(usize, usize)]| {
+        let wants: Vec<Want> = wants.iter().map(|&(start, len)| Want { start, len }).collect();
+        super::divide(Budget { cost: budget, tokens: 256, chunk: 256 }, cost, &wants)
+    };
+    assert_eq!(divide(100, &[(4000, 300)]), [20]);
+    assert_eq!(divide(100, &[(4000, 300), (0, 45)]), [10, 45]);
+    assert_eq!(divide(100, &[(4000, 300), (0, 200)]), [10, 49]);
+    // what nobody else wants is the oldest's
+    assert_eq!(divide(100, &[(4000, 300), (0, 5)]), [18, 5]);
+    assert_eq!(divide(3, &[(4000, 300), (0, 1)]), [1, 1]);
+    assert_eq!(divide(1_000_000, &[(4000, 300), (0, 300)]), [128, 128]);
+}
+
+/// Whatever the costs: the budget holds but for the oldest's one token, the oldest gets half of it or all it wants, and
+/// nobody could have had one more.
+#[test]
+fn always_by_cost() {
+    let cost = Cost::new(7);
+    for budget in 0..40 {
+        for tokens in 1..12 {
+            for code in 0..6_usize.pow(3) {
+                let wants: Vec<Want> = (0..3)
+                    .map(|i| code / 6_usize.pow(i) % 6)
+                    .map(|c| Want { start: c % 3 * 6, len: c * 2 + 1 })
+                    .collect();
+                let shares = divide(Budget { cost: budget, tokens, chunk: 8 }, cost, &wants);
+                let price = |i: usize| cost.of(wants[i].start, shares[i]);
+                let spent: usize = (0..3).map(price).sum();
+                let over = shares[0] == 1 && spent - price(0) <= budget / 2;
+                // a share in two pieces is rounded twice
+                assert!(spent <= budget + wants.len() || over, "{budget} {tokens} {wants:?} {shares:?}");
+                assert!(shares.iter().sum::<usize>() <= tokens && shares[0] > 0);
+                assert!(shares.iter().zip(&wants).all(|(share, want)| *share <= want.len.min(8)));
+                let more = cost.of(wants[0].start, shares[0] + 1);
+                let served = shares[0] == wants[0].len.min(8) || shares[0] >= tokens.div_ceil(2);
+                assert!(served || more > budget.div_ceil(2), "{budget} {tokens} {wants:?} {shares:?}");
             }
         }
     }

@@ -141,7 +141,7 @@ fn short_prompts_beside_a_long_one() {
 /// Caught: the target of streams kept while nobody waits for a token, and not kept when somebody does.
 #[test]
 fn a_step_may_take_longer_while_nobody_decodes() {
-    let target = Some(Target { micros: 50_000, idle_micros: 150_000, min_chunk: 8 });
+    let target = Some(Target { micros: 50_000, idle_micros: 150_000, min_chunk: 8, depth: usize::MAX });
     let config =
         Config { step_tokens: 2048, chunk_tokens: 2048, rows: 8, waiting: 8, context: 200_000, target, ..CONFIG };
     let mut sched = sched(config, 50_000);

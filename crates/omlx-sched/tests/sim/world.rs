@@ -58,7 +58,9 @@ impl World {
         let sizes: Vec<GroupSize> =
             reaches.iter().map(|&reach| GroupSize { reach, blocks: dice.roll(1, 14) }).collect();
         let micros = dice.roll(50, 2000) as u64;
-        let target = Target { micros, idle_micros: micros * dice.roll(0, 4) as u64, min_chunk: dice.roll(1, 4) };
+        let idle_micros = micros * dice.roll(0, 4) as u64;
+        let depth = if dice.one_in(2) { usize::MAX } else { dice.roll(1, 40) };
+        let target = Target { micros, idle_micros, min_chunk: dice.roll(1, 4), depth };
         let config = Config {
             step_tokens: dice.roll(1, 20),
             rows: dice.roll(1, 6),
