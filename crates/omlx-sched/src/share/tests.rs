@@ -68,7 +68,7 @@ fn halves_are_halves_of_the_time() {
     assert_eq!(divide(100, &[(4000, 300), (0, 45)]), [10, 45]);
     assert_eq!(divide(100, &[(4000, 300), (0, 200)]), [10, 49]);
     // what nobody else wants is the oldest's
-    assert_eq!(divide(100, &[(4000, 300), (0, 5)]), [18, 5]);
+    assert_eq!(divide(100, &[(4000, 300), (0, 5)]), [19, 5]);
     assert_eq!(divide(3, &[(4000, 300), (0, 1)]), [1, 1]);
     assert_eq!(divide(1_000_000, &[(4000, 300), (0, 300)]), [128, 128]);
 }
