@@ -62,7 +62,7 @@ fn halves_are_halves_of_the_time() {
     let cost = Cost::new(1000);
     let divide = |budget: usize, wants: &[(usize, usize)]| {
         let wants: Vec<Want> = wants.iter().map(|&(start, len)| Want { start, len }).collect();
-        super::divide(Budget { cost: budget, tokens: 256, chunk: 256 }, cost, &wants)
+        divide(Budget { cost: budget, tokens: 256, chunk: 256 }, cost, &wants)
     };
     assert_eq!(divide(100, &[(4000, 300)]), [20]);
     assert_eq!(divide(100, &[(4000, 300), (0, 45)]), [10, 45]);
