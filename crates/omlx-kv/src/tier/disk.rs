@@ -250,6 +250,3 @@ fn lock(folder: &Path) -> Result<File> {
     }
     Ok(file)
 }
-
-#[cfg(test)]
-mod tests;

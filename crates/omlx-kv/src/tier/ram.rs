@@ -259,6 +259,3 @@ impl Ram {
 fn cost(block: &Block) -> u64 {
     (block.bytes.len() + 4 * block.label.tokens.len() + ENTRY_BYTES) as u64
 }
-
-#[cfg(test)]
-mod tests;

@@ -314,6 +314,3 @@ fn pieces(wanted: &[Wanted]) -> Vec<Range<usize>> {
     }
     pieces
 }
-
-#[cfg(test)]
-mod tests;

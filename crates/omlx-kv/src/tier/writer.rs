@@ -179,6 +179,3 @@ impl Queue {
 fn cost(block: &Block) -> u64 {
     block.bytes.len() as u64 + BLOCK_BYTES
 }
-
-#[cfg(test)]
-mod tests;
