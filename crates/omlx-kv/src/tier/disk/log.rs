@@ -85,10 +85,11 @@ impl Log {
     /// The records of the next write, out of the blocks that are left: those that are here already are only touched.
     fn next_load(&self, shared: &Shared, blocks: &mut &[Block]) -> Option<Load> {
         let mut load = Load::default();
+        let most = WRITE_BYTES.min(usize::try_from(shared.segment_bytes).unwrap_or(usize::MAX));
         let now = shared.index().tick();
         while let Some((block, rest)) = blocks.split_first() {
             let len = format::record_len(block.label.tokens.len(), block.bytes.len());
-            if !load.records.is_empty() && load.bytes.len() + len > WRITE_BYTES {
+            if !load.records.is_empty() && load.bytes.len() + len > most {
                 break;
             }
             *blocks = rest;
@@ -183,7 +184,6 @@ impl Log {
                 abandon(shared, &open);
             }
         }
-        shared.index().close(open.number);
         write_down_use(shared);
     }
 
@@ -246,6 +246,7 @@ impl Open {
         self.end += load.bytes.len() as u64;
         let list = format::list_len(self.entries.len(), self.salts.len());
         index.resize(self.number, self.end, list as u64);
+        index.written(self.number);
         Ok(())
     }
 }
@@ -302,7 +303,6 @@ fn abandon(shared: &Shared, open: &Open) {
     let most = open.end + list + WRITE_BYTES as u64;
     let mut index = shared.index();
     index.resize(open.number, found.unwrap_or(most), 0);
-    index.close(open.number);
 }
 
 /// Removes a segment. What of it is in use is read before, to be written again.

@@ -66,9 +66,10 @@ impl fmt::Display for Opened {
             (self.mended, "files mended that had not been finished"),
             (self.strays, "files that are not of this cache, left alone but counted"),
         ];
-        notes.iter().filter(|(found, _)| found.count > 0).try_for_each(|(found, what)| {
-            write!(f, "; {} {what} ({} MiB)", found.count, found.bytes >> 20) //
-        })
+        for (found, what) in notes.iter().filter(|(found, _)| found.count > 0) {
+            write!(f, "; {} {what} ({} MiB)", found.count, found.bytes >> 20)?;
+        }
+        Ok(())
     }
 }
 
@@ -138,7 +139,7 @@ fn load_segment(shared: &Shared, number: u32, file: &MediumFile, opened: &mut Op
         opened.blocks.add(u64::from(entry.len));
         index.add(number, entry, *salt, now);
     }
-    index.close(number);
+    index.written(number);
 }
 
 /// The list at a segment's end, if there is a good one.
