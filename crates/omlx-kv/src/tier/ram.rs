@@ -4,7 +4,7 @@
 //! children here is never given up before them, so a chain's front outlives its end. Room is made before a block is taken
 //! in, so the budget holds at every moment.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use omlx_blocks::BlockKey;
@@ -14,6 +14,9 @@ use crate::{BlockBytes, Result};
 
 /// What an entry takes besides content and tokens: its label, its places in the maps, and the allocator's share. An estimate, on the high side.
 const ENTRY_BYTES: usize = 512;
+
+/// How many names of refused blocks are remembered.
+const REFUSED: usize = 1 << 14;
 
 /// A store in memory with a byte budget.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ struct Ram {
     blocks: HashMap<BlockKey, Held>,
     /// How many blocks here have this one for a parent, whether it is here or not.
     children: HashMap<BlockKey, u32>,
+    /// Found no room. What follows them is of no use without them, and must not take the place of what is.
+    refused: HashSet<BlockKey>,
     /// Whoever may be given up, the first to go first.
     order: BTreeSet<Place>,
     /// Counts uses. One for a whole chain, so its blocks are equally old.
@@ -63,6 +68,7 @@ impl RamStore {
             budget: budget_bytes,
             blocks: HashMap::new(),
             children: HashMap::new(),
+            refused: HashSet::new(),
             order: BTreeSet::new(),
             clock: 0,
             stats,
@@ -191,11 +197,16 @@ impl Ram {
         let cost = cost(block);
         // First, so that the block's own parent does not go to make room for it.
         self.join(label.parent);
-        if !self.make_room(cost, block.behind) {
+        if self.refused.contains(&label.parent) || !self.make_room(cost, block.behind) {
             self.leave(label.parent);
             self.stats.refused += 1;
+            if self.refused.len() >= REFUSED {
+                self.refused.clear();
+            }
+            self.refused.insert(label.key);
             return;
         }
+        self.refused.remove(&label.key);
         let block = Block { bytes: block.bytes.clone().owned(), ..block.clone() };
         let held = Held { block, used: self.clock };
         if self.may_go(&held) {

@@ -148,9 +148,11 @@ impl Fetch {
             }
             let mut state = self.job.lock();
             let piece = state.taken;
+            if piece == self.job.pieces.len() || state.cut_here() {
+                return Next::End;
+            }
             let Some(blocks) = state.done.remove(&piece) else {
-                let over = piece == self.job.pieces.len() || state.cut.as_ref().is_some_and(|(at, _)| *at < piece);
-                return if over || state.cut_here() { Next::End } else { Next::Wait };
+                return Next::Wait;
             };
             state.taken += 1;
             drop(state);
@@ -223,13 +225,14 @@ impl Desk {
             let got =
                 got.unwrap_or_else(|_| Got { blocks: Vec::new(), end: End::Failed(io::Error::other("it panicked")) });
             let mut state = job.lock();
+            // Both at once: whoever takes an unfinished piece has to see that it was the last one.
+            if !matches!(got.end, End::All) {
+                state.cut_at(piece, got.end);
+            }
             if !state.cancelled {
                 state.done.insert(piece, got.blocks);
             }
             drop(state);
-            if !matches!(got.end, End::All) {
-                job.cut(piece, got.end);
-            }
             job.ready.notify_all();
             (job.wake)();
         }

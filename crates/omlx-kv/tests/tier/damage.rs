@@ -8,7 +8,8 @@ use omlx_kv::tier::{Block, BlockStore, DiskConfig, DiskStore};
 
 use crate::sample::{chain, get, keys, open, segments, taken, wanted};
 
-const BUDGET: u64 = 1 << 20;
+/// So that what a test writes is one segment.
+const BUDGET: u64 = 8 << 20;
 
 /// A folder with one finished segment; its file and what was written.
 fn finished(folder: &Path, blocks: usize, len: usize) -> (std::path::PathBuf, Vec<Block>) {
