@@ -57,7 +57,8 @@ impl DiskStore {
     /// Reads every block and forgets those that are damaged. Takes as long as the disk needs for all of it.
     pub fn verify(&self) -> Verified {
         let mut verified = Verified::default();
-        for (key, place) in self.shared.index().all() {
+        let all = self.shared.index().all(); // not in the loop's head, which would hold the lock throughout
+        for (key, place) in all {
             let mut bytes = vec![0; place.len as usize];
             let read = self.shared.medium.read(&log::name_of(place.segment), u64::from(place.at), &mut bytes);
             if self.shared.index().place(&key) != Some(place) {
