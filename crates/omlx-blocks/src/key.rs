@@ -7,7 +7,7 @@
 use std::fmt;
 
 /// What every key of a ledger starts from: a hash over everything but the tokens.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Salt([u8; 32]);
 
 impl Salt {
@@ -27,6 +27,16 @@ impl Salt {
     #[must_use]
     pub fn with(&self, tag: &str, value: &[u8]) -> Self {
         Self::of(&[("salt", &self.0), (tag, value)])
+    }
+
+    /// The salt as bytes, for a file or a wire.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A salt that was written down as bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -60,6 +70,11 @@ impl BlockKey {
     /// The key as bytes, for a file name or a wire.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// A key that was written down as bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 

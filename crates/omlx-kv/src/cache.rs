@@ -6,17 +6,17 @@ use omlx_ops::{Attend, Pool, attention, write_slots};
 
 use crate::{Batch, Codec, KvLayout, Result};
 
-struct LayerPool {
-    group: usize,
-    k: Tensor, // [slots, Hkv, D]
-    v: Tensor, // [slots, Hkv, D]
+pub(crate) struct LayerPool {
+    pub(crate) group: usize,
+    pub(crate) k: Tensor, // [slots, Hkv, D]
+    pub(crate) v: Tensor, // [slots, Hkv, D]
 }
 
 /// Keys and values of all layers of one model.
 pub struct KvCache {
     layout: KvLayout,
     block: usize,
-    layers: Vec<LayerPool>,
+    pub(crate) layers: Vec<LayerPool>,
 }
 
 impl std::fmt::Debug for KvCache {

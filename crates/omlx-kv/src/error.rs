@@ -1,5 +1,7 @@
 //! What can go wrong with a cache: it does not fit, or an operation failed.
 
+use std::path::PathBuf;
+
 /// A cache operation's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -56,6 +58,56 @@ pub enum Error {
         /// Tokens per block.
         block: usize,
     },
+    /// Stored content does not fit the group it is meant for.
+    #[error(
+        "a block of group {group} has {expected} bytes, the stored one {found}: it was written for another model or codec"
+    )]
+    BlockLen {
+        /// The group.
+        group: usize,
+        /// Bytes of a block of this group.
+        expected: usize,
+        /// Bytes that came.
+        found: usize,
+    },
+    /// Numbers that have no form outside the pools.
+    #[error("blocks of type {dtype:?} cannot be stored; take f32, f16 or bf16 for the cache")]
+    Unstorable {
+        /// The type of the pools.
+        dtype: candle_core::DType,
+    },
+    /// Another process uses a cache folder.
+    #[error(
+        "the cache folder {} is in use by {holder}; stop that one, or give this one a folder of its own",
+        folder.display()
+    )]
+    FolderInUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Who uses it, as far as it said.
+        holder: String,
+    },
+    /// A cache folder, or a file in it, cannot be used.
+    #[error("the cache folder {} cannot be used: {what}: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A byte budget below what a store can work with.
+    #[error("a cache folder of {budget_bytes} bytes is too small to be of use; give it at least {least_bytes}")]
+    FolderBudget {
+        /// The budget given.
+        budget_bytes: u64,
+        /// The smallest that works.
+        least_bytes: u64,
+    },
+    /// A thread could not be started.
+    #[error("no thread for reading or writing stored blocks: {0}")]
+    Thread(std::io::Error),
     /// An operation on the tensors failed.
     #[error(transparent)]
     Ops(#[from] omlx_ops::Error),

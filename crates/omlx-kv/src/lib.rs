@@ -2,22 +2,26 @@
 #![doc = include_str!("../README.md")]
 //!
 //! Who holds which block is decided in omlx-blocks; this crate holds the tensors that the block ids point into. candle tensors
-//! can be written behind `&`, so the compiler does not help: only [`LayerKv::write`] writes pools.
+//! can be written behind `&`, so the compiler does not help: only [`LayerKv::write`] and [`KvCache::import`] write pools. What
+//! leaves the pools and may come back is in [`tier`].
 
 mod batch;
+mod bytes;
 mod cache;
 mod codec;
 mod error;
 mod layout;
 mod rows;
 mod solo;
+pub mod tier;
 
 pub use batch::{Batch, BatchRow};
+pub use bytes::BlockBytes;
 pub use cache::{KvCache, LayerKv};
 pub use codec::Codec;
 pub use error::{Error, Result};
 pub use layout::{KvGroup, KvLayout};
-pub use omlx_blocks::SeqId;
+pub use omlx_blocks::{BlockId, BlockKey, GroupId, Salt, SeqId};
 pub use omlx_ops::{Attend, Reach, RowView};
 pub use rows::{Feed, Rows};
 pub use solo::Solo;

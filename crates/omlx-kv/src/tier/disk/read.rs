@@ -1,0 +1,93 @@
+//! Reading: neighbours in one piece, each record checked for name, tokens, length and content.
+
+use std::io;
+use std::sync::Arc;
+
+use super::Shared;
+use super::format;
+use super::index::Place;
+use super::log::name_of;
+use crate::BlockBytes;
+use crate::tier::{End, Got, Wanted};
+
+/// The most that is read in one piece.
+const READ_BYTES: usize = 4 << 20;
+
+pub(super) fn get(shared: &Shared, wanted: &[Wanted]) -> Got {
+    let places = places(shared, wanted);
+    let mut blocks = Vec::with_capacity(wanted.len());
+    while blocks.len() < places.len() {
+        let at = blocks.len();
+        let run = run_len(&places[at..]);
+        if let Err(end) = read_run(shared, &places[at..at + run], &wanted[at..at + run], &mut blocks) {
+            if !matches!(end, End::Missing) {
+                shared.index().remove(&wanted[blocks.len()].key);
+            }
+            return Got { blocks, end };
+        }
+    }
+    let end = if places.len() < wanted.len() { End::Missing } else { End::All };
+    Got { blocks, end }
+}
+
+/// Where the blocks are, up to the first that is not here. Counts as use.
+fn places(shared: &Shared, wanted: &[Wanted]) -> Vec<Place> {
+    let mut index = shared.index();
+    let now = index.tick();
+    let found = wanted.iter().map_while(|want| {
+        let place = index.find(&want.key)?;
+        index.touch(&want.key, now);
+        Some(place)
+    });
+    found.collect()
+}
+
+/// How many of the first places stand one behind the other.
+fn run_len(places: &[Place]) -> usize {
+    let mut bytes = places[0].len as usize;
+    let follows = |pair: &&[Place]| {
+        let [one, next] = pair else { return false };
+        bytes += next.len as usize;
+        one.segment == next.segment
+            && u64::from(one.at) + u64::from(one.len) == u64::from(next.at)
+            && bytes <= READ_BYTES
+    };
+    1 + places.windows(2).take_while(follows).count()
+}
+
+/// Reads neighbours in one piece. What is good is added to `blocks`, up to the first that is not.
+fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut Vec<BlockBytes>) -> Result<(), End> {
+    let len = places.iter().map(|place| place.len as usize).sum();
+    let mut bytes = vec![0; len];
+    let name = name_of(places[0].segment);
+    match shared.medium.read(&name, u64::from(places[0].at), &mut bytes) {
+        Ok(()) => {}
+        // One bad spot must not cost its neighbours.
+        Err(_) if places.len() > 1 => {
+            let one = |(place, want): (&Place, &Wanted)| {
+                read_run(shared, std::slice::from_ref(place), std::slice::from_ref(want), blocks)
+            };
+            return places.iter().zip(wanted).try_for_each(one);
+        }
+        // The segment was given up meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(End::Missing),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(End::Bad),
+        Err(error) => return Err(End::Failed(error)),
+    }
+    let bytes = Arc::new(bytes);
+    let mut at = 0;
+    for (place, want) in places.iter().zip(wanted) {
+        let record = &bytes[at..at + place.len as usize];
+        let range = content(record, want).ok_or(End::Bad)?;
+        blocks.push(BlockBytes::part(&bytes, at + range.start..at + range.end));
+        at += place.len as usize;
+    }
+    Ok(())
+}
+
+/// Where in a record the wanted content stands, if the record is whole and the one that is wanted.
+fn content(record: &[u8], want: &Wanted) -> Option<std::ops::Range<usize>> {
+    let head = format::read_record_head(record)?;
+    let same = head.key == want.key && head.content == want.len && format::holds(record, &head, &want.tokens);
+    (same && format::content_is_good(record, &head)).then(|| head.content_at()..head.content_at() + head.content)
+}
