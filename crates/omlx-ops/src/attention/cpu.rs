@@ -4,6 +4,7 @@
 //! batch or task it arrives in. A task is some tokens of one row for one key head (or a part of its query heads); each
 //! tile is laid out for products once for all of them.
 
+mod codes;
 mod few;
 mod outer;
 mod pack;
@@ -15,10 +16,14 @@ use std::ops::Range;
 
 use candle_core::Tensor;
 
+use self::codes::Codes;
 use self::pack::{Element, Keys, Packed, TILE, Visible, pack};
 use self::tile::{State, attend};
-use super::{Attend, Pool, RowView};
-use crate::simd::{Isa, for_isa};
+use super::{Attend, CodedPool, Pool, RowView};
+use crate::coded::parts;
+use crate::simd::codes::Lookup;
+use crate::simd::sixteen::Sixteen;
+use crate::simd::{Isa, Simd, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
@@ -34,13 +39,15 @@ pub(super) fn attention(q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend
 }
 
 pub(super) fn attention_with(isa: Isa, q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
-    let (tokens, heads, dim) = q.dims3()?;
-    let kv_heads = pool.k.dim(1)?;
+    let (_, heads, dim) = q.dims3()?;
     let queries = host::rows(q, "attention", "q")?;
+    let sinks = how.sinks.as_ref().map(|s| host::rows(s, "attention", "sinks")).transpose()?;
     let (k, k_layout) = pool.k.storage_and_layout();
     let (v, v_layout) = pool.v.storage_and_layout();
-    let sinks = how.sinks.as_ref().map(|s| host::rows(s, "attention", "sinks")).transpose()?;
-    let mut out = vec![0f32; tokens * heads * dim];
+    let k = host::Floats::of(&k, k_layout.start_offset(), "attention")?;
+    let v = host::Floats::of(&v, v_layout.start_offset(), "attention")?;
+    let kv_heads = pool.k.dim(1)?;
+    let mut out = vec![0f32; rows.tokens() * heads * dim];
     let job = Job {
         q: queries.as_slice(),
         stride: queries.stride(),
@@ -53,16 +60,156 @@ pub(super) fn attention_with(isa: Isa, q: &Tensor, pool: Pool<'_>, rows: &RowVie
         kv_heads,
         dim,
     };
-    let tasks = job.tasks();
-    let k = host::Floats::of(&k, k_layout.start_offset(), "attention")?;
-    let v = host::Floats::of(&v, v_layout.start_offset(), "attention")?;
-    threads::for_each(tasks.len(), |task| match (&k, &v) {
-        (host::Floats::F32(k), host::Floats::F32(v)) => job.run(isa, k, v, &tasks[task]),
-        (host::Floats::F16(k), host::Floats::F16(v)) => job.run(isa, k, v, &tasks[task]),
-        (host::Floats::Bf16(k), host::Floats::Bf16(v)) => job.run(isa, k, v, &tasks[task]),
+    match (&k, &v) {
+        (host::Floats::F32(k), host::Floats::F32(v)) => job.all(isa, &Floats { k, v, dim }),
+        (host::Floats::F16(k), host::Floats::F16(v)) => job.all(isa, &Floats { k, v, dim }),
+        (host::Floats::Bf16(k), host::Floats::Bf16(v)) => job.all(isa, &Floats { k, v, dim }),
         _ => unreachable!("`attention` checked that both pools have one type"),
-    });
+    }
+    host::tensor(out, (rows.tokens(), heads, dim))
+}
+
+pub(super) fn coded(q: &Tensor, pool: CodedPool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
+    coded_with(Isa::best(), q, pool, rows, how)
+}
+
+/// In rotated space: queries are rotated as keys were, sums of values are turned back at the end.
+pub(super) fn coded_with(isa: Isa, q: &Tensor, pool: CodedPool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
+    let (tokens, heads, dim) = q.dims3()?;
+    let sinks = how.sinks.as_ref().map(|s| host::rows(s, "attention", "sinks")).transpose()?;
+    let queries = codes::rotated(isa, &host::rows(q, "attention", "q")?, &pool.k.coding.rotation);
+    let (k_codes, k_scales) = (pool.k.codes.storage_and_layout(), pool.k.scales.storage_and_layout());
+    let (v_codes, v_scales) = (pool.v.codes.storage_and_layout(), pool.v.scales.storage_and_layout());
+    let start = |layout: &candle_core::Layout| layout.start_offset();
+    let k = parts((&k_codes.0, start(k_codes.1)), (&k_scales.0, start(k_scales.1)));
+    let v = parts((&v_codes.0, start(v_codes.1)), (&v_scales.0, start(v_scales.1)));
+    let mut out = vec![0f32; tokens * heads * dim];
+    let job = Job {
+        q: &queries,
+        stride: heads * dim,
+        out: SharedMut::new(&mut out),
+        rows,
+        how,
+        sinks: sinks.as_ref().map(|s| s.as_slice()),
+        block: pool.block,
+        heads,
+        kv_heads: pool.k.codes.dim(1)?,
+        dim,
+    };
+    job.all(isa, &Codes::new((k, pool.k.coding), (v, pool.v.coding)));
     host::tensor(out, (tokens, heads, dim))
+}
+
+/// What keys and values are stored as: how a tile of them becomes numbers.
+trait Pools: Sync {
+    /// In what places of keys are counted.
+    const UNIT: Unit;
+
+    /// Panics unless every key lies inside the pools.
+    fn check(&self, tile: &Tile);
+    /// Lays out the tile for products; keys at `ahead` are asked for.
+    ///
+    /// # Safety
+    /// The instruction set of `S` exists, `check` was called, and the panels have the size of the head.
+    unsafe fn pack<S: Simd + Sixteen + Lookup>(
+        &self,
+        tile: &Tile,
+        ahead: &[usize; TILE],
+        room: (&mut Packed, &mut State),
+    );
+    /// One tile onto the state of a task that [is few](few::is_few).
+    ///
+    /// # Safety
+    /// As for `pack`, and `state` was begun for the task.
+    unsafe fn few<S: Simd + Sixteen + Lookup>(
+        &self,
+        job: &Job<'_>,
+        task: &Task,
+        tiles: (&Tile, &[usize; TILE]),
+        room: (&mut Packed, &mut State),
+    );
+    /// Sums of weighted values to one query's result.
+    fn finish(&self, isa: Isa, acc: &[f32], sum: f32, out: &mut [f32]);
+}
+
+/// What lies from one key head to the next.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    /// As many numbers as a head has.
+    Head,
+    /// One vector.
+    Vector,
+}
+
+/// Pools of plain numbers.
+struct Floats<'a, E> {
+    k: &'a [E],
+    v: &'a [E],
+    dim: usize,
+}
+
+impl<E: Element> Floats<'_, E> {
+    #[inline(always)]
+    fn keys<'a>(&'a self, tile: &'a Tile) -> Keys<'a, E> {
+        Keys { k: self.k, v: self.v, places: &tile.places, dim: self.dim }
+    }
+}
+
+impl<E: Element> Pools for Floats<'_, E> {
+    const UNIT: Unit = Unit::Head;
+
+    fn check(&self, tile: &Tile) {
+        self.keys(tile).check();
+    }
+    #[inline(always)]
+    unsafe fn pack<S: Simd + Sixteen + Lookup>(
+        &self,
+        tile: &Tile,
+        ahead: &[usize; TILE],
+        (packed, _): (&mut Packed, &mut State),
+    ) {
+        // SAFETY: passed on.
+        unsafe { pack::<S, E>(&self.keys(tile), &tile.seen, ahead, packed) }
+    }
+    #[inline(always)]
+    unsafe fn few<S: Simd + Sixteen + Lookup>(
+        &self,
+        job: &Job<'_>,
+        task: &Task,
+        (tile, ahead): (&Tile, &[usize; TILE]),
+        room: (&mut Packed, &mut State),
+    ) {
+        // SAFETY: passed on.
+        unsafe { few::attend::<S, E>(job, task, &self.keys(tile), ahead, room) }
+    }
+    fn finish(&self, _: Isa, acc: &[f32], sum: f32, out: &mut [f32]) {
+        for (out, acc) in out.iter_mut().zip(acc) {
+            *out = acc / sum;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn pack_tile<S: Simd + Sixteen + Lookup, P: Pools>(
+    pools: &P,
+    tile: &Tile,
+    ahead: &[usize; TILE],
+    room: (&mut Packed, &mut State),
+) {
+    // SAFETY: passed on.
+    unsafe { pools.pack::<S>(tile, ahead, room) }
+}
+
+#[inline(always)]
+unsafe fn few_tile<S: Simd + Sixteen + Lookup, P: Pools>(
+    pools: &P,
+    job: &Job<'_>,
+    task: &Task,
+    tiles: (&Tile, &[usize; TILE]),
+    room: (&mut Packed, &mut State),
+) {
+    // SAFETY: passed on.
+    unsafe { pools.few::<S>(job, task, tiles, room) }
 }
 
 /// Some tokens of a row, some query heads that share a key head.
@@ -130,49 +277,54 @@ impl Job<'_> {
         tasks
     }
 
-    fn run<E: Element>(&self, isa: Isa, k: &[E], v: &[E], task: &Task) {
+    /// All tasks, spread over the threads.
+    fn all<P: Pools>(&self, isa: Isa, pools: &P) {
+        let tasks = self.tasks();
+        threads::for_each(tasks.len(), |task| self.run(isa, pools, &tasks[task]));
+    }
+
+    fn run<P: Pools>(&self, isa: Isa, pools: &P, task: &Task) {
         // Taken out and put back rather than borrowed in a closure, which would be compiled without the instruction set.
         thread_local!(static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default()));
         let mut scratch = SCRATCH.take();
         scratch.packed.resize(self.dim);
         scratch.state.begin(self, task);
-        let mut next = self.tile_from(task, 0);
+        let mut next = self.tile_from::<P>(task, 0);
         while let Some(tile) = next {
-            next = self.tile_from(task, tile.start + TILE);
-            let keys = Keys { k, v, places: &tile.places, dim: self.dim };
-            keys.check();
+            next = self.tile_from::<P>(task, tile.start + TILE);
+            pools.check(&tile);
             let ahead = next.as_ref().map_or(&tile.places, |next| &next.places);
             let Scratch { packed, state } = &mut scratch;
             state.visible.clear();
             state.visible.extend(task.tokens.clone().map(|token| self.visible(self.position(task, token), tile.start)));
-            let (job, keys, seen) = (self, &keys, &tile.seen);
+            let (job, tile) = (self, &tile);
             if few::is_few(task) {
-                let room = (&mut *packed, &mut *state);
-                use few::attend;
-                for_isa!(isa, attend::<E: Element>(
+                let (tiles, room) = ((tile, ahead), (&mut *packed, &mut *state));
+                for_isa!(isa, few_tile::<P: Pools>(
+                    pools: &P,
                     job: &Job<'_>,
                     task: &Task,
-                    keys: &Keys<'_, E>,
-                    ahead: &[usize; TILE],
+                    tiles: (&Tile, &[usize; TILE]),
                     room: (&mut Packed, &mut State),
                 ));
                 continue;
             }
-            for_isa!(isa, pack::<E: Element>(
-                keys: &Keys<'_, E>,
-                seen: &Visible,
+            let room = (&mut *packed, &mut *state);
+            for_isa!(isa, pack_tile::<P: Pools>(
+                pools: &P,
+                tile: &Tile,
                 ahead: &[usize; TILE],
-                packed: &mut Packed,
+                room: (&mut Packed, &mut State),
             ));
             let packed = &*packed;
             for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
         }
-        self.finish(task, &scratch.state);
+        self.finish(isa, pools, task, &scratch.state);
         SCRATCH.set(scratch);
     }
 
     /// The first tile from `start` on of which one of the task's tokens sees a key.
-    fn tile_from(&self, task: &Task, mut start: usize) -> Option<Tile> {
+    fn tile_from<P: Pools>(&self, task: &Task, mut start: usize) -> Option<Tile> {
         let (first, last) = (self.position(task, task.tokens.start), self.position(task, task.tokens.end - 1));
         let reach = self.how.reach;
         // a later token keeps no less, and the windows together go from the first one's start to the last one's end
@@ -184,20 +336,18 @@ impl Job<'_> {
         (start <= last).then(|| {
             let window = inside(start, reach.first_visible(first).max(start + kept.end), last + 1);
             let seen = [kept, window];
-            Tile { start, places: self.places(task, start, &seen), seen }
+            Tile { start, places: self.places::<P>(task, start, &seen), seen }
         })
     }
 
     /// Sums of values to their means.
-    fn finish(&self, task: &Task, state: &State) {
+    fn finish<P: Pools>(&self, isa: Isa, pools: &P, task: &Task, state: &State) {
         let mut i = 0;
         for token in task.tokens.clone() {
             for head in task.heads.clone() {
                 // SAFETY: this token and head belong to this task alone.
                 let out = unsafe { self.out.slice((token * self.heads + head) * self.dim, self.dim) };
-                for (out, acc) in out.iter_mut().zip(&state.acc[i * state.width..]) {
-                    *out = acc / state.sum[i];
-                }
+                pools.finish(isa, &state.acc[i * state.width..][..state.width], state.sum[i], out);
                 i += 1;
             }
         }
@@ -216,9 +366,10 @@ impl Job<'_> {
 
     /// Where the keys of a tile lie that the task's tokens see between them. Others may be forgotten and are not asked for:
     /// they get the place of one that is seen.
-    fn places(&self, task: &Task, tile: usize, seen: &Visible) -> [usize; TILE] {
-        let width = self.kv_heads * self.dim;
-        let place = |pos| self.rows.slot(task.row, pos, self.block) * width + task.kv_head * self.dim;
+    fn places<P: Pools>(&self, task: &Task, tile: usize, seen: &Visible) -> [usize; TILE] {
+        let unit = if P::UNIT == Unit::Head { self.dim } else { 1 };
+        let width = self.kv_heads * unit;
+        let place = |pos| self.rows.slot(task.row, pos, self.block) * width + task.kv_head * unit;
         let some = seen.iter().find(|range| !range.is_empty()).expect("a tile is entered for a key that is seen");
         let mut places = [place(tile + some.start); TILE];
         for range in seen {

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) visible: Vec<Visible>,
     /// `[GROUPS * DEEP, TILE]`: products, then weights.
     pub(super) scores: Vec<f32>,
+    /// `[TILE]`: what products with the keys, and what weights of the values are multiplied with. Empty for plain numbers.
+    pub(super) scales: [Vec<f32>; 2],
 }
 
 impl State {
@@ -38,6 +40,7 @@ impl State {
         self.acc.clear();
         self.acc.resize(count * self.width, 0.0);
         self.scores.resize(GROUPS * DEEP * TILE, 0.0);
+        self.scales.iter_mut().for_each(Vec::clear);
         self.max.clear();
         self.sum.clear();
         for _ in task.tokens.clone() {
@@ -122,9 +125,15 @@ pub(super) unsafe fn weights<S: Simd>(job: &Job<'_>, task: &Task, state: &mut St
         return;
     }
     let scores = state.scores[(query - first) * TILE..].first_chunk_mut::<TILE>().expect("a row of scores");
+    for (score, scale) in scores.iter_mut().zip(&state.scales[0]) {
+        *score *= scale;
+    }
     mask(Score { scale: job.how.scale, softcap: job.how.softcap }, scores, visible);
     // SAFETY: passed on.
     let shrink = unsafe { soften::<S>(scores, &mut state.max[query], &mut state.sum[query]) };
+    for (weight, scale) in scores.iter_mut().zip(&state.scales[1]) {
+        *weight *= scale;
+    }
     if shrink != 1.0 {
         for acc in &mut state.acc[query * state.width..][..state.width] {
             *acc *= shrink;
