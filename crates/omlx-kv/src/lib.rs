@@ -11,6 +11,7 @@ mod error;
 mod layout;
 mod rows;
 mod solo;
+pub mod turboquant;
 
 pub use batch::{Batch, BatchRow};
 pub use cache::{KvCache, LayerKv};
@@ -21,3 +22,4 @@ pub use omlx_blocks::SeqId;
 pub use omlx_ops::{Attend, Reach, RowView};
 pub use rows::{Feed, Rows};
 pub use solo::Solo;
+pub use turboquant::{KvBits, KvStore, Turbo, Width};
