@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use crate::simd::LANES;
+use crate::simd::{Isa, LANES, Simd, for_isa};
 
 /// Numbers that are coded at a time.
 pub(crate) const PANEL: usize = LANES;
@@ -65,8 +65,13 @@ impl Codebook {
     ///
     /// # Panics
     /// When there is not room for as many codes as numbers.
-    #[inline(always)]
     pub fn codes(&self, y: &[f32], codes: &mut [u8]) {
+        let book = self;
+        for_isa!(Isa::best(), nearest::<>(book: &Codebook, y: &[f32], codes: &mut [u8]));
+    }
+
+    #[inline(always)]
+    pub(super) fn nearest(&self, y: &[f32], codes: &mut [u8]) {
         assert_eq!(y.len(), codes.len(), "a code for every number");
         let whole = y.len() / PANEL * PANEL;
         for (y, codes) in y[..whole].chunks_exact(PANEL).zip(codes.chunks_exact_mut(PANEL)) {
@@ -105,6 +110,11 @@ impl Codebook {
             *code = *count as u8;
         }
     }
+}
+
+#[inline(always)]
+unsafe fn nearest<S: Simd>(book: &Codebook, y: &[f32], codes: &mut [u8]) {
+    book.nearest(y, codes);
 }
 
 #[cfg(test)]

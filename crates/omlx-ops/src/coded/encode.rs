@@ -31,7 +31,7 @@ fn encode(coding: &Coding, x: &[f32], packed: &mut [u8]) -> f16 {
     for (unit, y) in unit.iter_mut().zip(&*y) {
         *unit = y * to_unit;
     }
-    coding.book.codes(unit, codes);
+    coding.book.nearest(unit, codes);
     pack(codes, coding.book.bits(), packed);
     for (level, code) in unit.iter_mut().zip(&*codes) {
         *level = coding.book.value(*code);
