@@ -124,7 +124,9 @@ fn attend(c: &mut Criterion) {
         Model { name: "mha_128", heads: 4, kv_heads: 4, dim: 128 },
     ];
     for model in models {
-        for (step, tokens, context) in [("decode_at_1k", 1, 1024), ("decode_at_8k", 1, 8192), ("prefill_256_at_2k", 256, 2048)] {
+        for (step, tokens, context) in
+            [("decode_at_1k", 1, 1024), ("decode_at_8k", 1, 8192), ("prefill_256_at_2k", 256, 2048)]
+        {
             let mut group = c.benchmark_group(format!("{}_{step}", model.name));
             group.throughput(Throughput::Elements((context * model.kv_heads) as u64));
             one(&mut group, &model, tokens, context);
@@ -152,7 +154,9 @@ fn one(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model, tokens: usize, c
     for (k_bits, v_bits) in [(4, 4), (4, 3), (8, 8)] {
         let coded: Vec<_> = pools
             .iter()
-            .map(|(k, v)| (Codes::new(k, coding(dim, k_bits, Part::Keys)), Codes::new(v, coding(dim, v_bits, Part::Values))))
+            .map(|(k, v)| {
+                (Codes::new(k, coding(dim, k_bits, Part::Keys)), Codes::new(v, coding(dim, v_bits, Part::Values)))
+            })
             .collect();
         group.bench_function(format!("k{k_bits}v{v_bits}"), |b| {
             b.iter(|| {

@@ -33,6 +33,8 @@ const QUERIES: usize = 192;
 const ROOM: usize = 24 << 10;
 /// Query tokens per task that are worth it where tasks are few.
 const TOKENS: usize = 16;
+/// Numbers of all spans together that may wait to be joined.
+const WAITING: usize = 4 << 20;
 
 pub(super) fn attention(q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
     attention_with(Isa::best(), q, pool, rows, how)
@@ -102,6 +104,9 @@ pub(super) fn coded_with(isa: Isa, q: &Tensor, pool: CodedPool<'_>, rows: &RowVi
 
 /// What keys and values are stored as: how a tile of them becomes numbers.
 trait Pools: Sync {
+    /// Keys that are gone over by themselves, cut at multiples of it and then joined in order, so that threads can share a long row
+    /// out without changing its result. A multiple of [`TILE`].
+    const SPAN: Option<usize>;
     /// In what places of keys are counted.
     const UNIT: Unit;
 
@@ -125,7 +130,7 @@ trait Pools: Sync {
         &self,
         job: &Job<'_>,
         task: &Task,
-        tiles: (&Tile, &[usize; TILE]),
+        tiles: Tiles<'_>,
         room: (&mut Packed, &mut State),
     );
     /// Sums of weighted values to one query's result.
@@ -156,6 +161,7 @@ impl<E: Element> Floats<'_, E> {
 }
 
 impl<E: Element> Pools for Floats<'_, E> {
+    const SPAN: Option<usize> = None;
     const UNIT: Unit = Unit::Head;
 
     fn check(&self, tile: &Tile) {
@@ -176,7 +182,7 @@ impl<E: Element> Pools for Floats<'_, E> {
         &self,
         job: &Job<'_>,
         task: &Task,
-        (tile, ahead): (&Tile, &[usize; TILE]),
+        (tile, ahead): Tiles<'_>,
         room: (&mut Packed, &mut State),
     ) {
         // SAFETY: passed on.
@@ -192,8 +198,7 @@ impl<E: Element> Pools for Floats<'_, E> {
 #[inline(always)]
 unsafe fn pack_tile<S: Simd + Sixteen + Lookup, P: Pools>(
     pools: &P,
-    tile: &Tile,
-    ahead: &[usize; TILE],
+    (tile, ahead): Tiles<'_>,
     room: (&mut Packed, &mut State),
 ) {
     // SAFETY: passed on.
@@ -205,7 +210,7 @@ unsafe fn few_tile<S: Simd + Sixteen + Lookup, P: Pools>(
     pools: &P,
     job: &Job<'_>,
     task: &Task,
-    tiles: (&Tile, &[usize; TILE]),
+    tiles: Tiles<'_>,
     room: (&mut Packed, &mut State),
 ) {
     // SAFETY: passed on.
@@ -218,6 +223,14 @@ struct Task {
     tokens: Range<usize>,
     kv_head: usize,
     heads: Range<usize>,
+    /// The positions of the keys: all, or a span of them.
+    keys: Range<usize>,
+}
+
+impl Task {
+    fn queries(&self) -> usize {
+        self.tokens.len() * self.heads.len()
+    }
 }
 
 /// Keys that are worked on together.
@@ -243,6 +256,26 @@ struct Job<'a> {
     dim: usize,
 }
 
+/// A span of a task's keys.
+struct Piece {
+    /// The task's number.
+    of: usize,
+    task: Task,
+    /// Its place among saved numbers.
+    at: Range<usize>,
+}
+
+/// A tile, and where the keys of the next one lie.
+type Tiles<'a> = (&'a Tile, &'a [usize; TILE]);
+
+/// Lends the thread's buffers. Nothing in `work` may be compiled for an instruction set: that is what `for_isa` inside it is for.
+fn with_scratch(work: impl FnOnce(&mut Scratch)) {
+    thread_local!(static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default()));
+    let mut scratch = SCRATCH.take();
+    work(&mut scratch);
+    SCRATCH.set(scratch);
+}
+
 /// A thread's buffers, kept between tasks.
 #[derive(Default)]
 struct Scratch {
@@ -251,11 +284,12 @@ struct Scratch {
 }
 
 impl Job<'_> {
-    fn tasks(&self) -> Vec<Task> {
+    fn tasks<P: Pools>(&self) -> Vec<Task> {
         let group = self.heads / self.kv_heads;
         let (work, threads) = (self.rows.tokens() * self.kv_heads, threads::threads());
-        // Few tasks (decode with few rows): share a group's query heads out as well.
-        let each = group.div_ceil(threads.div_ceil(work.max(1)));
+        // Few tasks (decode with few rows): share a group's query heads out as well, where keys are not.
+        let shares = if P::SPAN.is_some() { 1 } else { threads.div_ceil(work.max(1)) };
+        let each = group.div_ceil(shares);
         // Large tasks lay out fewer tiles, but every thread should have some.
         let most = (QUERIES.min(ROOM / self.dim.max(1)) / each).min(work / (4 * threads)).max(TOKENS);
         let mut tasks = Vec::new();
@@ -268,7 +302,8 @@ impl Job<'_> {
                     for head in (0..group).step_by(each) {
                         let first = kv_head * group + head;
                         let heads = first..(first + each).min((kv_head + 1) * group);
-                        tasks.push(Task { row, tokens: tokens.clone(), kv_head, heads });
+                        let (tokens, keys) = (tokens.clone(), 0..usize::MAX);
+                        tasks.push(Task { row, tokens, kv_head, heads, keys });
                     }
                 }
             }
@@ -279,48 +314,112 @@ impl Job<'_> {
 
     /// All tasks, spread over the threads.
     fn all<P: Pools>(&self, isa: Isa, pools: &P) {
-        let tasks = self.tasks();
-        threads::for_each(tasks.len(), |task| self.run(isa, pools, &tasks[task]));
+        let tasks = self.tasks::<P>();
+        if tasks.len() < 4 * threads::threads()
+            && let Some((pieces, numbers)) = P::SPAN.and_then(|span| self.pieces::<P>(&tasks, span))
+        {
+            return self.in_pieces(isa, pools, &tasks, (&pieces, numbers));
+        }
+        threads::for_each(tasks.len(), |task| {
+            let task = &tasks[task];
+            with_scratch(|scratch| {
+                scratch.state.begin(self, task, true);
+                if P::SPAN.is_some() {
+                    scratch.state.begin_total();
+                }
+                self.run(isa, pools, task, scratch);
+                if P::SPAN.is_some() {
+                    scratch.state.end_span();
+                    scratch.state.swap_total();
+                }
+                self.finish(isa, pools, task, &scratch.state);
+            });
+        });
     }
 
-    fn run<P: Pools>(&self, isa: Isa, pools: &P, task: &Task) {
-        // Taken out and put back rather than borrowed in a closure, which would be compiled without the instruction set.
-        thread_local!(static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default()));
-        let mut scratch = SCRATCH.take();
+    /// The tasks' spans, each with the number of its task and its place among saved numbers; and how many numbers these are. Nothing where
+    /// every task has only one, or they would take too much room.
+    fn pieces<P: Pools>(&self, tasks: &[Task], span: usize) -> Option<(Vec<Piece>, usize)> {
+        let (mut pieces, mut numbers) = (Vec::new(), 0);
+        for (of, task) in tasks.iter().enumerate() {
+            let mut next = self.tile_from::<P>(task, 0);
+            while let Some(tile) = next {
+                let from = tile.start / span * span;
+                let task =
+                    Task { keys: from..from + span, tokens: task.tokens.clone(), heads: task.heads.clone(), ..*task };
+                let len = State::saved(task.queries(), self.dim);
+                pieces.push(Piece { of, task, at: numbers..numbers + len });
+                numbers += len;
+                next = self.tile_from::<P>(&tasks[of], from + span);
+            }
+        }
+        (pieces.len() > tasks.len() && numbers <= WAITING).then_some((pieces, numbers))
+    }
+
+    /// Every span by itself, then each task's joined in order.
+    fn in_pieces<P: Pools>(&self, isa: Isa, pools: &P, tasks: &[Task], (pieces, numbers): (&[Piece], usize)) {
+        let mut room = vec![0f32; numbers];
+        let shared = SharedMut::new(&mut room);
+        threads::for_each(pieces.len(), |piece| {
+            let Piece { task, at, .. } = &pieces[piece];
+            with_scratch(|scratch| {
+                scratch.state.begin(self, task, false);
+                self.run(isa, pools, task, scratch);
+                // SAFETY: every piece has a place of its own.
+                scratch.state.save(unsafe { shared.slice(at.start, at.len()) });
+            });
+        });
+        threads::for_each(tasks.len(), |of| {
+            with_scratch(|scratch| {
+                scratch.state.begin(self, &tasks[of], true);
+                scratch.state.begin_total();
+                for piece in pieces.iter().filter(|piece| piece.of == of) {
+                    scratch.state.add_saved(&room[piece.at.clone()]);
+                }
+                scratch.state.swap_total();
+                self.finish(isa, pools, &tasks[of], &scratch.state);
+            });
+        });
+    }
+
+    /// All tiles of a task onto its state, span by span where there are spans.
+    fn run<P: Pools>(&self, isa: Isa, pools: &P, task: &Task, scratch: &mut Scratch) {
         scratch.packed.resize(self.dim);
-        scratch.state.begin(self, task);
-        let mut next = self.tile_from::<P>(task, 0);
+        let mut next = self.tile_from::<P>(task, task.keys.start);
         while let Some(tile) = next {
             next = self.tile_from::<P>(task, tile.start + TILE);
             pools.check(&tile);
             let ahead = next.as_ref().map_or(&tile.places, |next| &next.places);
-            let Scratch { packed, state } = &mut scratch;
+            let Scratch { packed, state } = &mut *scratch;
             state.visible.clear();
             state.visible.extend(task.tokens.clone().map(|token| self.visible(self.position(task, token), tile.start)));
-            let (job, tile) = (self, &tile);
-            if few::is_few(task) {
-                let (tiles, room) = ((tile, ahead), (&mut *packed, &mut *state));
-                for_isa!(isa, few_tile::<P: Pools>(
-                    pools: &P,
-                    job: &Job<'_>,
-                    task: &Task,
-                    tiles: (&Tile, &[usize; TILE]),
-                    room: (&mut Packed, &mut State),
-                ));
-                continue;
+            self.tile(isa, pools, task, ((&tile, ahead), (packed, state)));
+            if let (Some(span), Some(next)) = (P::SPAN, &next)
+                && next.start / span != tile.start / span
+            {
+                state.end_span();
             }
-            let room = (&mut *packed, &mut *state);
-            for_isa!(isa, pack_tile::<P: Pools>(
+        }
+    }
+
+    /// One tile.
+    fn tile<P: Pools>(&self, isa: Isa, pools: &P, task: &Task, (tiles, room): (Tiles<'_>, (&mut Packed, &mut State))) {
+        let job = self;
+        if few::is_few(task) {
+            for_isa!(isa, few_tile::<P: Pools>(
                 pools: &P,
-                tile: &Tile,
-                ahead: &[usize; TILE],
+                job: &Job<'_>,
+                task: &Task,
+                tiles: Tiles<'_>,
                 room: (&mut Packed, &mut State),
             ));
-            let packed = &*packed;
-            for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
+            return;
         }
-        self.finish(isa, pools, task, &scratch.state);
-        SCRATCH.set(scratch);
+        let (packed, state) = room;
+        let room = (&mut *packed, &mut *state);
+        for_isa!(isa, pack_tile::<P: Pools>(pools: &P, tiles: Tiles<'_>, room: (&mut Packed, &mut State)));
+        let packed = &*packed;
+        for_isa!(isa, attend::<>(job: &Job<'_>, task: &Task, packed: &Packed, state: &mut State));
     }
 
     /// The first tile from `start` on of which one of the task's tokens sees a key.
@@ -333,7 +432,7 @@ impl Job<'_> {
             start = start.max(reach.first_visible(first) / TILE * TILE); // between what is kept and the window
             kept = inside(start, 0, reach.kept(last));
         }
-        (start <= last).then(|| {
+        (start <= last && start < task.keys.end).then(|| {
             let window = inside(start, reach.first_visible(first).max(start + kept.end), last + 1);
             let seen = [kept, window];
             Tile { start, places: self.places::<P>(task, start, &seen), seen }

@@ -12,7 +12,7 @@ use half::f16;
 use super::outer::{Panels, Rows, outer};
 use super::pack::{Packed, STEP, TILE, Visible};
 use super::tile::{State, seen_panels, weights};
-use super::{Job, Pools, Task, Tile, Unit};
+use super::{Job, Pools, Task, Tile, Tiles, Unit};
 use crate::coded::Coding;
 use crate::hadamard::Rotation;
 use crate::host;
@@ -83,6 +83,7 @@ unsafe fn inverse<S: Simd>(rotation: &Rotation, x: &mut [f32]) {
 }
 
 impl Pools for Codes<'_> {
+    const SPAN: Option<usize> = Some(16 * TILE);
     const UNIT: Unit = Unit::Vector;
 
     fn check(&self, tile: &Tile) {
@@ -125,7 +126,7 @@ impl Pools for Codes<'_> {
         &self,
         job: &Job<'_>,
         task: &Task,
-        (tile, ahead): (&Tile, &[usize; TILE]),
+        (tile, ahead): Tiles<'_>,
         (packed, state): (&mut Packed, &mut State),
     ) {
         self.scales(&tile.places, state);

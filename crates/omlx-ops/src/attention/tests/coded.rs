@@ -133,6 +133,24 @@ fn long_rows() {
     check(&Case { heads: (3, 1), dim: 64, rows: vec![(300, 400), (1, 130)], ..Case::default() }, 4, 3);
 }
 
+/// Rows of several spans: with few tasks threads share spans out, with many a task goes over its own, to the same bits. Seen to fail:
+/// spans joined without their shrinking; a sink in every span.
+#[test]
+fn rows_of_several_spans() {
+    let long = |reach, sinks| Case {
+        heads: (3, 1),
+        dim: 32,
+        block: 64,
+        reach,
+        sinks,
+        rows: vec![(1, 2500), (150, 2100), (1, 1024), (1, 1025), (40, 900)],
+        ..Case::default()
+    };
+    check(&long(Reach::All, false), 4, 4);
+    check(&long(Reach::Last(1100), true), 4, 3);
+    check(&long(Reach::Keep { first: 70, last: 30 }, true), 8, 4);
+}
+
 /// A vector that is no number is felt by those that see it and by nobody else.
 #[test]
 fn what_a_token_does_not_see_it_does_not_feel() {
