@@ -8,7 +8,9 @@ mod codes;
 mod few;
 mod outer;
 mod pack;
+mod pools;
 mod softmax;
+mod spans;
 mod tile;
 
 use std::cell::Cell;
@@ -17,13 +19,12 @@ use std::ops::Range;
 use candle_core::Tensor;
 
 use self::codes::Codes;
-use self::pack::{Element, Keys, Packed, TILE, Visible, pack};
+use self::pack::{Packed, TILE, Visible};
+use self::pools::{Floats, Pools, Unit, few_tile, pack_tile};
 use self::tile::{State, attend};
 use super::{Attend, CodedPool, Pool, RowView};
 use crate::coded::parts;
-use crate::simd::codes::Lookup;
-use crate::simd::sixteen::Sixteen;
-use crate::simd::{Isa, Simd, for_isa};
+use crate::simd::{Isa, for_isa};
 use crate::threads::{self, SharedMut};
 use crate::{Result, host};
 
@@ -33,8 +34,6 @@ const QUERIES: usize = 192;
 const ROOM: usize = 24 << 10;
 /// Query tokens per task that are worth it where tasks are few.
 const TOKENS: usize = 16;
-/// Numbers of all spans together that may wait to be joined.
-const WAITING: usize = 4 << 20;
 
 pub(super) fn attention(q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
     attention_with(Isa::best(), q, pool, rows, how)
@@ -102,121 +101,6 @@ pub(super) fn coded_with(isa: Isa, q: &Tensor, pool: CodedPool<'_>, rows: &RowVi
     host::tensor(out, (tokens, heads, dim))
 }
 
-/// What keys and values are stored as: how a tile of them becomes numbers.
-trait Pools: Sync {
-    /// Keys that are gone over by themselves, cut at multiples of it and then joined in order, so that threads can share a long row
-    /// out without changing its result. A multiple of [`TILE`].
-    const SPAN: Option<usize>;
-    /// In what places of keys are counted.
-    const UNIT: Unit;
-
-    /// Panics unless every key lies inside the pools.
-    fn check(&self, tile: &Tile);
-    /// Lays out the tile for products; keys at `ahead` are asked for.
-    ///
-    /// # Safety
-    /// The instruction set of `S` exists, `check` was called, and the panels have the size of the head.
-    unsafe fn pack<S: Simd + Sixteen + Lookup>(
-        &self,
-        tile: &Tile,
-        ahead: &[usize; TILE],
-        room: (&mut Packed, &mut State),
-    );
-    /// One tile onto the state of a task that [is few](few::is_few).
-    ///
-    /// # Safety
-    /// As for `pack`, and `state` was begun for the task.
-    unsafe fn few<S: Simd + Sixteen + Lookup>(
-        &self,
-        job: &Job<'_>,
-        task: &Task,
-        tiles: Tiles<'_>,
-        room: (&mut Packed, &mut State),
-    );
-    /// Sums of weighted values to one query's result.
-    fn finish(&self, isa: Isa, acc: &[f32], sum: f32, out: &mut [f32]);
-}
-
-/// What lies from one key head to the next.
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    /// As many numbers as a head has.
-    Head,
-    /// One vector.
-    Vector,
-}
-
-/// Pools of plain numbers.
-struct Floats<'a, E> {
-    k: &'a [E],
-    v: &'a [E],
-    dim: usize,
-}
-
-impl<E: Element> Floats<'_, E> {
-    #[inline(always)]
-    fn keys<'a>(&'a self, tile: &'a Tile) -> Keys<'a, E> {
-        Keys { k: self.k, v: self.v, places: &tile.places, dim: self.dim }
-    }
-}
-
-impl<E: Element> Pools for Floats<'_, E> {
-    const SPAN: Option<usize> = None;
-    const UNIT: Unit = Unit::Head;
-
-    fn check(&self, tile: &Tile) {
-        self.keys(tile).check();
-    }
-    #[inline(always)]
-    unsafe fn pack<S: Simd + Sixteen + Lookup>(
-        &self,
-        tile: &Tile,
-        ahead: &[usize; TILE],
-        (packed, _): (&mut Packed, &mut State),
-    ) {
-        // SAFETY: passed on.
-        unsafe { pack::<S, E>(&self.keys(tile), &tile.seen, ahead, packed) }
-    }
-    #[inline(always)]
-    unsafe fn few<S: Simd + Sixteen + Lookup>(
-        &self,
-        job: &Job<'_>,
-        task: &Task,
-        (tile, ahead): Tiles<'_>,
-        room: (&mut Packed, &mut State),
-    ) {
-        // SAFETY: passed on.
-        unsafe { few::attend::<S, E>(job, task, &self.keys(tile), ahead, room) }
-    }
-    fn finish(&self, _: Isa, acc: &[f32], sum: f32, out: &mut [f32]) {
-        for (out, acc) in out.iter_mut().zip(acc) {
-            *out = acc / sum;
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn pack_tile<S: Simd + Sixteen + Lookup, P: Pools>(
-    pools: &P,
-    (tile, ahead): Tiles<'_>,
-    room: (&mut Packed, &mut State),
-) {
-    // SAFETY: passed on.
-    unsafe { pools.pack::<S>(tile, ahead, room) }
-}
-
-#[inline(always)]
-unsafe fn few_tile<S: Simd + Sixteen + Lookup, P: Pools>(
-    pools: &P,
-    job: &Job<'_>,
-    task: &Task,
-    tiles: Tiles<'_>,
-    room: (&mut Packed, &mut State),
-) {
-    // SAFETY: passed on.
-    unsafe { pools.few::<S>(job, task, tiles, room) }
-}
-
 /// Some tokens of a row, some query heads that share a key head.
 struct Task {
     row: usize,
@@ -254,15 +138,6 @@ struct Job<'a> {
     heads: usize,
     kv_heads: usize,
     dim: usize,
-}
-
-/// A span of a task's keys.
-struct Piece {
-    /// The task's number.
-    of: usize,
-    task: Task,
-    /// Its place among saved numbers.
-    at: Range<usize>,
 }
 
 /// A tile, and where the keys of the next one lie.
@@ -333,51 +208,6 @@ impl Job<'_> {
                     scratch.state.swap_total();
                 }
                 self.finish(isa, pools, task, &scratch.state);
-            });
-        });
-    }
-
-    /// The tasks' spans, each with the number of its task and its place among saved numbers; and how many numbers these are. Nothing where
-    /// every task has only one, or they would take too much room.
-    fn pieces<P: Pools>(&self, tasks: &[Task], span: usize) -> Option<(Vec<Piece>, usize)> {
-        let (mut pieces, mut numbers) = (Vec::new(), 0);
-        for (of, task) in tasks.iter().enumerate() {
-            let mut next = self.tile_from::<P>(task, 0);
-            while let Some(tile) = next {
-                let from = tile.start / span * span;
-                let task =
-                    Task { keys: from..from + span, tokens: task.tokens.clone(), heads: task.heads.clone(), ..*task };
-                let len = State::saved(task.queries(), self.dim);
-                pieces.push(Piece { of, task, at: numbers..numbers + len });
-                numbers += len;
-                next = self.tile_from::<P>(&tasks[of], from + span);
-            }
-        }
-        (pieces.len() > tasks.len() && numbers <= WAITING).then_some((pieces, numbers))
-    }
-
-    /// Every span by itself, then each task's joined in order.
-    fn in_pieces<P: Pools>(&self, isa: Isa, pools: &P, tasks: &[Task], (pieces, numbers): (&[Piece], usize)) {
-        let mut room = vec![0f32; numbers];
-        let shared = SharedMut::new(&mut room);
-        threads::for_each(pieces.len(), |piece| {
-            let Piece { task, at, .. } = &pieces[piece];
-            with_scratch(|scratch| {
-                scratch.state.begin(self, task, false);
-                self.run(isa, pools, task, scratch);
-                // SAFETY: every piece has a place of its own.
-                scratch.state.save(unsafe { shared.slice(at.start, at.len()) });
-            });
-        });
-        threads::for_each(tasks.len(), |of| {
-            with_scratch(|scratch| {
-                scratch.state.begin(self, &tasks[of], true);
-                scratch.state.begin_total();
-                for piece in pieces.iter().filter(|piece| piece.of == of) {
-                    scratch.state.add_saved(&room[piece.at.clone()]);
-                }
-                scratch.state.swap_total();
-                self.finish(isa, pools, &tasks[of], &scratch.state);
             });
         });
     }

@@ -5,14 +5,16 @@
 //! multiplies the finished product and `b` the weight, and a result is turned back once. Every sum has the order of plain
 //! pools, whatever chunk, batch or task a query comes in.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
+use candle_core::Storage;
 use half::f16;
 
 use super::outer::{Panels, Rows, outer};
 use super::pack::{Packed, STEP, TILE, Visible};
+use super::pools::{Pools, Unit};
 use super::tile::{State, seen_panels, weights};
-use super::{Job, Pools, Task, Tile, Tiles, Unit};
+use super::{Job, Task, Tile, Tiles};
 use crate::coded::Coding;
 use crate::hadamard::Rotation;
 use crate::host;
@@ -20,8 +22,6 @@ use crate::simd::codes::{Lookup, Lut, lane};
 use crate::simd::sixteen::Sixteen;
 use crate::simd::{Isa, LANES, Simd, for_isa};
 use crate::threads;
-use candle_core::Storage;
-use std::ops::Deref;
 
 /// Numbers that are decoded from bytes at a time.
 const BYTES: usize = 32;
@@ -83,7 +83,7 @@ unsafe fn inverse<S: Simd>(rotation: &Rotation, x: &mut [f32]) {
 }
 
 impl Pools for Codes<'_> {
-    const SPAN: Option<usize> = Some(16 * TILE);
+    const SPAN: Option<usize> = Some(8 * TILE);
     const UNIT: Unit = Unit::Vector;
 
     fn check(&self, tile: &Tile) {
