@@ -1,8 +1,8 @@
 //! Vectors stored as small codes: rotated, each number replaced by the code of the nearest level of a fixed codebook, and one scalar
 //! per vector that makes the squared error least.
 //!
-//! With `y = R x` the codes are those of the levels `c` nearest to `y · √d / ‖x‖`, the scalar is `s = ⟨y, c⟩ / ⟨c, c⟩`, stored as f16, and
-//! what is read back is `R⁻¹ (s · c)`. A vector is coded by itself: nothing depends on its neighbours or on when it comes.
+//! With `y = R x` the codes are those of the levels `c` nearest to `y · √d / ‖x‖`, the scalar is `s = ⟨y, c⟩ / ⟨c, c⟩`, then both once more
+//! with the levels nearest to `y / s`. The scalar is stored as f16, and what is read back is `R⁻¹ (s · c)`. A vector is coded by itself: nothing depends on its neighbours or on when it comes.
 
 mod book;
 mod encode;

@@ -60,6 +60,15 @@ impl Codebook {
         }
     }
 
+    /// The unit of levels, for numbers of unit variance.
+    #[inline(always)]
+    pub(super) fn unit(&self) -> f32 {
+        match &self.levels {
+            Levels::Table { .. } => 1.0,
+            Levels::Grid { step } => *step,
+        }
+    }
+
     /// The codes of the levels nearest to `y`, numbers of unit variance, by comparison with the bounds between levels. What is not
     /// a number gets code 0.
     ///

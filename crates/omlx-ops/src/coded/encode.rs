@@ -7,6 +7,9 @@ use super::pack::pack;
 use crate::hadamard::MAX_DIM;
 use crate::simd::{LANES, Simd};
 
+/// Codes and scalar are found in turns; more turns gain next to nothing.
+const ROUNDS: usize = 2;
+
 /// Codes the vectors that lie end to end in `x`; each has `codes` and a scalar of its own.
 ///
 /// # Safety
@@ -27,17 +30,21 @@ fn encode(coding: &Coding, x: &[f32], packed: &mut [u8]) -> f16 {
     y.copy_from_slice(x);
     coding.rotation.forward(y);
     let size = (dot(y, y) / dim as f32).sqrt();
-    let to_unit = if size > 0.0 { 1.0 / size } else { 0.0 };
-    for (unit, y) in unit.iter_mut().zip(&*y) {
-        *unit = y * to_unit;
+    let mut scale = size * coding.book.unit();
+    // The second round's codes are of the levels nearest under the first one's scalar. Neither step of a round makes the error larger.
+    for _ in 0..ROUNDS {
+        let to_unit = if scale > 0.0 { coding.book.unit() / scale } else { 0.0 };
+        for (unit, y) in unit.iter_mut().zip(&*y) {
+            *unit = y * to_unit;
+        }
+        coding.book.nearest(unit, codes);
+        for (level, code) in unit.iter_mut().zip(&*codes) {
+            *level = coding.book.value(*code);
+        }
+        // least squares: no other scalar comes closer to y
+        scale = dot(y, unit) / dot(unit, unit);
     }
-    coding.book.nearest(unit, codes);
     pack(codes, coding.book.bits(), packed);
-    for (level, code) in unit.iter_mut().zip(&*codes) {
-        *level = coding.book.value(*code);
-    }
-    // least squares: no other scalar comes closer to y
-    let scale = dot(y, unit) / dot(unit, unit);
     f16::from_f32(scale.clamp(-65504.0, 65504.0)) // as in plain pools: infinity would turn the whole row into NaN
 }
 
