@@ -4,7 +4,7 @@
 //! in another row's place shows even where the tokens are the same. Faults seen to be caught: a fork that counts its open block as
 //! computed; a cut that leaves `computed` where it was; sealing what is pending; the first row's table staged for all; windows
 //! that move on before a cut. Half of the groups are coded: there the list holds what each vector is by itself after coding. Seen to be
-//! caught too: codes written where the step's first token goes; the rotation of keys for values.
+//! caught too: values coded as keys are.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

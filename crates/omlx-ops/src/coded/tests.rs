@@ -33,8 +33,8 @@ fn error(x: &[f32], back: &[f32]) -> f64 {
     x.iter().zip(back).map(|(a, b)| f64::from(a - b).powi(2)).sum()
 }
 
-/// No scalar near the stored one does better, and the squared error is what the width promises. Seen to fail: the norm in place of
-/// the fitted scalar; a rotation that is not undone.
+/// No scalar near the stored one does better, and the squared error is what the width promises. Seen to fail: the length in place of
+/// the fitted scalar.
 #[test]
 fn the_scalar_is_the_best_one() {
     for (bits, most) in [(2, 0.13), (3, 0.04), (4, 0.0105), (6, 0.0013), (8, 0.00012)] {

@@ -12,7 +12,7 @@ fn norm(x: &[f32]) -> f64 {
     x.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt()
 }
 
-/// Seen to fail: the norm missing from the signs; a cosine alone in place of the Hartley matrix.
+/// Seen to fail: the norm missing from the signs.
 #[test]
 fn lengths_stay_and_the_inverse_undoes() {
     for dim in DIMS {

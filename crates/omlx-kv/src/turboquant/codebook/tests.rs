@@ -9,7 +9,7 @@ fn close(found: &[f64], expected: &[f64], within: f64) {
     }
 }
 
-/// Seen to fail: cells that end at a level; a density of variance 1.1.
+/// Seen to fail: cells that end at a level.
 #[test]
 fn normal_levels_to_six_digits() {
     let cases: [(usize, f64, &[f64], &[f64]); 5] = [

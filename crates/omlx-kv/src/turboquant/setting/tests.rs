@@ -62,7 +62,7 @@ fn coded(groups: Vec<KvGroup>, store: KvStore) -> Vec<(Vec<usize>, bool)> {
     layout.groups.into_iter().map(|g| (g.layers, matches!(g.codec, Codec::Turbo(_)))).collect()
 }
 
-/// Seen to fail: ends counted in a group's own layers; a window coded unasked.
+/// Seen to fail: a window coded unasked.
 #[test]
 fn ends_and_windows_stay_plain() {
     let four = KvStore { bits: turbo(Width::Four, Width::Four), ..KvStore::default() };

@@ -15,7 +15,6 @@ unsafe fn expanded<S: Lookup>(stream: &[u8], bits: usize, count: usize, out: &mu
     unsafe { S::expand(stream.as_ptr(), bits, count, out.as_mut_ptr()) }
 }
 
-/// Seen to fail: whole words read beyond the stream's last.
 #[test]
 fn streams_expand() {
     for bits in 1..=8usize {
@@ -52,7 +51,7 @@ unsafe fn all<S: Lookup>(codes: &[u8], halves: bool, lut: &Lut, out: &mut [f32; 
     }
 }
 
-/// Seen to fail: rows loaded in their natural order; odd words not shifted down.
+/// Seen to fail: rows loaded in their natural order.
 #[test]
 fn look_ups_agree() {
     for bits in [2, 3, 4, 6, 8] {
