@@ -250,9 +250,7 @@ fn text_code(source: &omlx_text::Error) -> &'static str {
     use omlx_text::Error::{BrokenTemplate, NoTemplate, Part, Refused, TemplateBudget, TemplateFailed};
     match source {
         NoTemplate => "no_chat_template",
-        BrokenTemplate { .. } | Refused { .. } | TemplateFailed { .. } | TemplateBudget { .. } => {
-            "chat_template_failed"
-        }
+        BrokenTemplate { .. } | Refused { .. } | TemplateFailed { .. } | TemplateBudget { .. } => "chat_template_failed",
         Part { .. } => "unsupported_content",
         request if request.is_request() => "invalid_value",
         _ => "preparation_failed",
