@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, ValueEnum};
 use omlx_http::Parameter;
+use omlx_kv::KvBits;
 
 use crate::config::{Guarding, Memory};
 
@@ -153,6 +154,12 @@ pub(crate) struct Work {
     /// How keys and values are kept: f32 is exact, f16 and bf16 take half the memory.
     #[arg(long, value_enum, value_name = "TYPE", default_value_t = KvType::F32)]
     pub(crate) kv_dtype: KvType,
+
+    /// Keys and values as codes of a few bits a number, in all layers but the first and last two that see the whole text and
+    /// those that see a window, which stay as --kv-dtype says: 8, 6, 4, 3.5, 3, 2.5 or 2 bits, or k=4,v=3 for keys and values
+    /// apart.
+    #[arg(long, value_name = "BITS", default_value_t = KvBits::Off)]
+    pub(crate) kv_bits: KvBits,
 
     /// Tokens per cache block: prompts that begin alike share whole blocks.
     #[arg(long, value_name = "TOKENS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]

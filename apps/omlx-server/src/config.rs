@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use candle_core::Device;
+use omlx_kv::{KvBits, KvStore};
 use omlx_ops::Kernels;
 
 use crate::cli::{Cli, KernelKind, KvType, LogLevel};
@@ -63,6 +64,7 @@ pub(crate) struct Settings {
     pub(crate) context: Context,
     pub(crate) kv_memory: Memory,
     pub(crate) kv_type: KvType,
+    pub(crate) kv_store: KvStore,
     /// Tokens per block.
     pub(crate) block: usize,
     pub(crate) step_tokens: usize,
@@ -126,6 +128,7 @@ impl Resolved {
                 context: work.context.map_or(Context::Model, |tokens| Context::Tokens(tokens as usize)),
                 kv_memory: work.kv_memory,
                 kv_type: work.kv_dtype,
+                kv_store: KvStore { bits: work.kv_bits, ..KvStore::default() },
                 block: work.block as usize,
                 step_tokens: work.step_tokens as usize,
                 step_time: (work.step_ms > 0).then(|| Duration::from_millis(work.step_ms.into())),
@@ -159,9 +162,13 @@ impl fmt::Display for Resolved {
         writeln!(f, "  context         {context}")?;
         writeln!(
             f,
-            "  KV cache        {} per model, {}, blocks of {} tokens",
+            "  KV cache        {} per model, {}{}, blocks of {} tokens",
             budget(s.kv_memory),
             s.kv_type,
+            match s.kv_store.bits {
+                KvBits::Off => String::new(),
+                bits @ KvBits::Turbo { .. } => format!(" and codes of {bits} bits"),
+            },
             s.block
         )?;
         let (device, kernels) = match (&self.device, omlx_ops::kernels()) {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 use omlx_blocks::{BlockId, GroupId};
 
-use crate::cache::LayerPool;
 use crate::{Error, KvCache, Result};
 
 // Blocks are written as they stand in memory. A machine of the other order would read garbage without noticing.
@@ -125,10 +124,7 @@ impl KvCache {
     /// Everything that stores for a group, in the order of its bytes.
     fn pools(&self, group: GroupId) -> impl Iterator<Item = &Tensor> {
         let layers = &self.layout().groups[group.index()].layers;
-        layers.iter().flat_map(|&layer| {
-            let LayerPool { k, v, .. } = &self.layers[layer];
-            [k, v]
-        })
+        layers.iter().flat_map(|&layer| self.layers[layer].tensors())
     }
 
     fn first_row(&self, pool: &Tensor, block: BlockId) -> usize {

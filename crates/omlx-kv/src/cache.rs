@@ -1,15 +1,58 @@
 //! The pools: for every layer, room for the keys and values of its group's blocks.
 
+use std::sync::Arc;
+
 use candle_core::{DType, Device, Tensor};
 use omlx_blocks::GroupSize;
-use omlx_ops::{Attend, Pool, attention, write_slots};
+use omlx_ops::{
+    Attend, Coded, CodedPool, Coding, Pool, attention, attention_coded, read_codes, write_codes, write_slots,
+};
 
-use crate::{Batch, Codec, KvLayout, Result};
+use crate::{Batch, Codec, KvGroup, KvLayout, Result};
 
 pub(crate) struct LayerPool {
-    pub(crate) group: usize,
-    pub(crate) k: Tensor, // [slots, Hkv, D]
-    pub(crate) v: Tensor, // [slots, Hkv, D]
+    group: usize,
+    store: Store,
+}
+
+impl LayerPool {
+    /// Everything that is stored, keys before values.
+    pub(crate) fn tensors(&self) -> Vec<&Tensor> {
+        match &self.store {
+            Store::Plain { k, v } => vec![k, v],
+            Store::Coded { k, v } => vec![&k.codes, &k.scales, &v.codes, &v.scales],
+        }
+    }
+}
+
+/// A layer's keys and values, by its group's codec.
+enum Store {
+    Plain {
+        k: Tensor, // [slots, Hkv, D]
+        v: Tensor, // [slots, Hkv, D]
+    },
+    Coded {
+        k: Codes,
+        v: Codes,
+    },
+}
+
+struct Codes {
+    codes: Tensor,  // [slots, Hkv, bytes] u8
+    scales: Tensor, // [slots, Hkv] f16
+    coding: Arc<Coding>,
+}
+
+impl Codes {
+    fn zeros(of: &KvGroup, slots: usize, coding: &Arc<Coding>, device: &Device) -> Result<Self> {
+        let codes = Tensor::zeros((slots, of.heads, coding.code_bytes()), DType::U8, device)?;
+        let scales = Tensor::zeros((slots, of.heads), DType::F16, device)?;
+        Ok(Self { codes, scales, coding: coding.clone() })
+    }
+
+    fn pool(&self) -> Coded<'_> {
+        Coded { codes: &self.codes, scales: &self.scales, coding: &self.coding }
+    }
 }
 
 /// Keys and values of all layers of one model.
@@ -42,14 +85,23 @@ impl KvCache {
             assert!(groups.next().is_none(), "layer {layer} is in one group only");
             found
         };
+        // a rotation per group, not per layer
+        let codings: Vec<_> = layout.groups.iter().map(codings).collect();
         let layers = (0..count)
             .map(|layer| {
                 let group = group_of(layer);
-                let of = &layout.groups[group];
-                let Codec::Plain(dtype) = of.codec;
-                let shape = (sizes[group].blocks * block, of.heads, of.dim);
-                let zeros = || Tensor::zeros(shape, dtype, device);
-                Ok(LayerPool { group, k: zeros()?, v: zeros()? })
+                let (of, slots) = (&layout.groups[group], sizes[group].blocks * block);
+                let store = match (&of.codec, &codings[group]) {
+                    (Codec::Plain(dtype), _) => {
+                        let zeros = || Tensor::zeros((slots, of.heads, of.dim), *dtype, device);
+                        Store::Plain { k: zeros()?, v: zeros()? }
+                    }
+                    (Codec::Turbo(_), codings) => {
+                        let (k, v) = codings.as_ref().expect("made for every coded group");
+                        Store::Coded { k: Codes::zeros(of, slots, k, device)?, v: Codes::zeros(of, slots, v, device)? }
+                    }
+                };
+                Ok(LayerPool { group, store })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self { layout, block, layers })
@@ -91,8 +143,17 @@ impl LayerKv<'_> {
     /// # Errors
     /// When the shapes are not those of the layer.
     pub fn write(&self, k: &Tensor, v: &Tensor) -> Result<()> {
-        write_slots(&self.pool.k, k, &self.view.slots)?;
-        write_slots(&self.pool.v, v, &self.view.slots)?;
+        let slots = &self.view.slots;
+        match &self.pool.store {
+            Store::Plain { k: keys, v: values } => {
+                write_slots(keys, k, slots)?;
+                write_slots(values, v, slots)?;
+            }
+            Store::Coded { k: keys, v: values } => {
+                write_codes(keys.pool(), k, slots)?;
+                write_codes(values.pool(), v, slots)?;
+            }
+        }
         Ok(())
     }
 
@@ -101,8 +162,11 @@ impl LayerKv<'_> {
     /// # Errors
     /// When the shapes are not those of the layer.
     pub fn attend(&self, q: &Tensor, how: &Attend) -> Result<Tensor> {
-        let pool = Pool { k: &self.pool.k, v: &self.pool.v, block: self.block };
-        Ok(attention(q, pool, self.view, how)?)
+        let block = self.block;
+        Ok(match &self.pool.store {
+            Store::Plain { k, v } => attention(q, Pool { k, v, block }, self.view, how)?,
+            Store::Coded { k, v } => attention_coded(q, CodedPool { k: k.pool(), v: v.pool(), block }, self.view, how)?,
+        })
     }
 
     /// Tokens per block.
@@ -115,8 +179,19 @@ impl LayerKv<'_> {
     /// # Errors
     /// When a slot lies outside the pool.
     pub fn read(&self, slots: &[u32]) -> Result<(Tensor, Tensor)> {
-        let slots = Tensor::new(slots, self.pool.k.device())?;
+        let (k, v) = match &self.pool.store {
+            Store::Coded { k, v } => return Ok((read_codes(k.pool(), slots)?, read_codes(v.pool(), slots)?)),
+            Store::Plain { k, v } => (k, v),
+        };
+        let slots = Tensor::new(slots, k.device())?;
         let of = |pool: &Tensor| -> Result<Tensor> { Ok(pool.index_select(&slots, 0)?.to_dtype(DType::F32)?) };
-        Ok((of(&self.pool.k)?, of(&self.pool.v)?))
+        Ok((of(k)?, of(v)?))
     }
+}
+
+/// How a coded group codes keys and values.
+fn codings(group: &KvGroup) -> Option<(Arc<Coding>, Arc<Coding>)> {
+    let Codec::Turbo(turbo) = &group.codec else { return None };
+    let (k, v) = turbo.codings(group.dim);
+    Some((Arc::new(k), Arc::new(v)))
 }

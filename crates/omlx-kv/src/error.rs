@@ -108,6 +108,17 @@ pub enum Error {
     /// A thread could not be started.
     #[error("no thread for reading or writing stored blocks: {0}")]
     Thread(std::io::Error),
+    /// A setting of the cache's bits that means nothing.
+    #[error(
+        "KV bits {text:?}: `{what}` is not understood; write off, 8, 6, 4, 3.5, 3, 2.5 or 2, or bits of keys and of values \
+         (2, 3, 4, 6 or 8 each) as in k=4,v=3"
+    )]
+    Bits {
+        /// What was written.
+        text: String,
+        /// The part of it.
+        what: String,
+    },
     /// An operation on the tensors failed.
     #[error(transparent)]
     Ops(#[from] omlx_ops::Error),

@@ -14,6 +14,7 @@ mod layout;
 mod rows;
 mod solo;
 pub mod tier;
+pub mod turboquant;
 
 pub use batch::{Batch, BatchRow};
 pub use bytes::BlockBytes;
@@ -25,3 +26,4 @@ pub use omlx_blocks::{BlockId, BlockKey, GroupId, Salt, SeqId};
 pub use omlx_ops::{Attend, Reach, RowView};
 pub use rows::{Feed, Rows};
 pub use solo::Solo;
+pub use turboquant::{KvBits, KvStore, Turbo, Width};

@@ -3,7 +3,8 @@
 //! The key of a token is a hash of everything up to it, as in a real model the keys of every layer but the first are; so a block
 //! in another row's place shows even where the tokens are the same. Faults seen to be caught: a fork that counts its open block as
 //! computed; a cut that leaves `computed` where it was; sealing what is pending; the first row's table staged for all; windows
-//! that move on before a cut.
+//! that move on before a cut. Half of the groups are coded: there the list holds what each vector is by itself after coding. Seen to be
+//! caught too: values coded as keys are.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use candle_core::{DType, Device, Tensor};
-use omlx_kv::{Attend, Batch, Codec, Error, Feed, KvGroup, KvLayout, Reach, Rows, SeqId};
+use half::f16;
+use omlx_kv::{Attend, Batch, Codec, Error, Feed, KvGroup, KvLayout, Reach, Rows, SeqId, Turbo, Width};
 use proptest::prelude::*;
 
 const HEADS: usize = 1;
@@ -28,14 +30,30 @@ fn vector(of: &[u32], salt: u32) -> [f32; DIM] {
     [0, 1, 2, 3].map(number)
 }
 
+/// A group: how far it looks and how it stores.
+type Group = (Reach, Codec);
+
+/// A key and a value after they were stored.
+fn stored(codec: Codec, (k, v): ([f32; DIM], [f32; DIM])) -> ([f32; DIM], [f32; DIM]) {
+    let Codec::Turbo(turbo) = codec else { return (k, v) };
+    let (keys, values) = turbo.codings(DIM);
+    let through = |coding: &omlx_ops::Coding, x: [f32; DIM]| {
+        let (mut codes, mut scale, mut back) = (vec![0; coding.code_bytes()], [f16::ZERO], [0.0; DIM]);
+        coding.encode(&x, &mut codes, &mut scale).unwrap();
+        coding.decode(&codes, &scale, &mut back).unwrap();
+        back
+    };
+    (through(&keys, k), through(&values, v))
+}
+
 /// Attention of the last token of `tokens` over those it sees.
-fn naive(tokens: &[u32], reach: Reach, layer: u32) -> [f64; DIM] {
+fn naive(tokens: &[u32], (reach, codec): Group, layer: u32) -> [f64; DIM] {
     let pos = tokens.len() - 1;
     let q = vector(tokens, 3 * layer);
     let seen = (0..=pos).filter(|at| reach.sees(pos, *at));
     let (mut sum, mut out) = (0.0, [0.0; DIM]);
     for at in seen {
-        let (k, v) = (vector(&tokens[..=at], 3 * layer + 1), vector(&tokens[..=at], 3 * layer + 2));
+        let (k, v) = stored(codec, (vector(&tokens[..=at], 3 * layer + 1), vector(&tokens[..=at], 3 * layer + 2)));
         let score: f64 = q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(k)).sum();
         sum += (4.0 * score).exp();
         out.iter_mut().zip(v).for_each(|(o, v)| *o += (4.0 * score).exp() * f64::from(v));
@@ -90,24 +108,30 @@ fn reach(block: usize) -> impl Strategy<Value = Reach> {
     ]
 }
 
+fn codec() -> impl Strategy<Value = Codec> {
+    let width = || prop::sample::select(&Width::ALL[..]);
+    let turbo = (width(), width(), 0..3u64).prop_map(|(keys, values, seed)| Codec::Turbo(Turbo { keys, values, seed }));
+    prop_oneof![Just(Codec::Plain(DType::F32)), turbo]
+}
+
 struct World {
     rows: Rows,
-    reaches: Vec<Reach>,
+    groups: Vec<Group>,
     naive: BTreeMap<SeqId, Vec<u32>>,
 }
 
 impl World {
-    fn new(reaches: Vec<Reach>, block: usize, room: usize) -> Self {
-        let group = |(layer, reach): (usize, &Reach)| KvGroup {
+    fn new(groups: Vec<Group>, block: usize, room: usize) -> Self {
+        let group = |(layer, (reach, codec)): (usize, &Group)| KvGroup {
             layers: vec![layer],
             heads: HEADS,
             dim: DIM,
             reach: *reach,
-            codec: Codec::Plain(DType::F32),
+            codec: *codec,
         };
-        let layout = KvLayout { groups: reaches.iter().enumerate().map(group).collect() };
+        let layout = KvLayout { groups: groups.iter().enumerate().map(group).collect() };
         let rows = Rows::new(layout, room, CONTEXT, block, &Device::Cpu).unwrap();
-        World { rows, reaches, naive: BTreeMap::new() }
+        World { rows, groups, naive: BTreeMap::new() }
     }
 
     fn pick(&self, which: usize) -> Option<SeqId> {
@@ -135,7 +159,7 @@ impl World {
                     Ok(()) => list.truncate(len),
                     Err(Error::Forgotten { .. }) => {
                         assert!(
-                            len > 0 && self.reaches.iter().any(|reach| *reach != Reach::All),
+                            len > 0 && self.groups.iter().any(|(reach, _)| *reach != Reach::All),
                             "refused for nothing"
                         );
                     }
@@ -201,19 +225,20 @@ impl World {
             })
             .collect();
         assert!(prefixes.iter().zip(&batch.positions).all(|(p, pos)| p.len() == *pos as usize + 1));
-        for (layer, reach) in self.reaches.iter().enumerate() {
+        for (layer, group) in self.groups.iter().enumerate() {
+            let (reach, codec) = *group;
             let x = |part: u32| {
                 let all: Vec<f32> = prefixes.iter().flat_map(|p| vector(p, 3 * layer as u32 + part)).collect();
                 Tensor::from_vec(all, (prefixes.len(), HEADS, DIM), &Device::Cpu).unwrap() // [T, H, D]
             };
             let kv = self.rows.cache().layer(layer, batch);
             kv.write(&x(1), &x(2)).unwrap();
-            let how = Attend { scale: 4.0, reach: *reach, softcap: None, sinks: None };
+            let how = Attend { scale: 4.0, reach, softcap: None, sinks: None };
             let out = kv.attend(&x(0), &how).unwrap().to_vec3::<f32>().unwrap();
             for (prefix, out) in prefixes.iter().zip(out) {
-                for (ours, theirs) in out[0].iter().zip(naive(prefix, *reach, layer as u32)) {
+                for (ours, theirs) in out[0].iter().zip(naive(prefix, *group, layer as u32)) {
                     let off = (f64::from(*ours) - theirs).abs();
-                    assert!(off < 1e-5, "{reach:?} at {}: off by {off}", prefix.len() - 1);
+                    assert!(off < 1e-5, "{reach:?}, {codec:?} at {}: off by {off}", prefix.len() - 1);
                 }
             }
         }
@@ -225,11 +250,12 @@ proptest! {
 
     #[test]
     fn rows_see_what_a_list_would(
-        (block, reaches) in (1..=4usize).prop_flat_map(|block| (Just(block), prop::collection::vec(reach(block), 1..4))),
+        (block, groups) in (1..=4usize)
+            .prop_flat_map(|block| (Just(block), prop::collection::vec((reach(block), codec()), 1..4))),
         room in 1..5usize,
         moves in moves(),
     ) {
-        let mut world = World::new(reaches, block, room);
+        let mut world = World::new(groups, block, room);
         for m in &moves {
             world.make(m);
         }
@@ -237,7 +263,12 @@ proptest! {
 }
 
 fn world(reaches: &[Reach], block: usize) -> World {
-    World::new(reaches.to_vec(), block, 4)
+    // every other group coded
+    let codec = |i: usize| match i % 2 {
+        0 => Codec::Plain(DType::F32),
+        _ => Codec::Turbo(Turbo { keys: Width::Four, values: Width::Three, seed: 0 }),
+    };
+    World::new(reaches.iter().enumerate().map(|(i, reach)| (*reach, codec(i))).collect(), block, 4)
 }
 
 fn feed(len: usize) -> Move {
@@ -301,7 +332,7 @@ fn branches_share_what_is_sealed() {
 
 #[test]
 fn too_many_rows_are_refused_and_nobody_has_changed() {
-    let mut rows = World::new(vec![Reach::All], 4, 1).rows;
+    let mut rows = World::new(vec![(Reach::All, Codec::Plain(DType::F32))], 4, 1).rows;
     let [a, b] = [[1; 30], [2; 30]].map(|tokens| rows.join(&tokens).unwrap());
     let feeds = [a, b].map(|row| Feed { row, tokens: &[7, 7], logits: 1 });
     assert!(matches!(rows.step(&feeds), Err(Error::Full { tokens: 32 })));

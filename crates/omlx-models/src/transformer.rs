@@ -4,7 +4,7 @@
 //! here asks which model it is.
 
 use candle_core::Tensor;
-use omlx_kv::{Batch, KvCache, KvLayout, Result};
+use omlx_kv::{Batch, KvCache, KvLayout, KvStore, Result};
 use omlx_ops::{Linear, Rope, rms_norm};
 
 use crate::block::Block;
@@ -56,6 +56,11 @@ impl Transformer {
         };
         let layout = spec.layout(kv);
         Ok(Self { spec, layout, embed, ropes, blocks, last_norm, head })
+    }
+
+    /// From now on [`layout`](Model::layout) says that keys and values are stored this way. For before a cache is made.
+    pub fn store(&mut self, how: &KvStore) {
+        self.layout = how.apply(std::mem::take(&mut self.layout));
     }
 
     /// The values this model was built from.

@@ -11,6 +11,7 @@ mod tests;
 use candle_core::Tensor;
 use omlx_blocks::Reach;
 
+use crate::coded::Coded;
 use crate::dispatch::Target;
 use crate::{Error, Result};
 
@@ -34,6 +35,17 @@ pub struct Pool<'a> {
     pub k: &'a Tensor,
     /// Values.
     pub v: &'a Tensor,
+    /// Tokens per block.
+    pub block: usize,
+}
+
+/// Keys and values of one layer as codes, `H` being the key heads of both.
+#[derive(Clone, Copy, Debug)]
+pub struct CodedPool<'a> {
+    /// Keys.
+    pub k: Coded<'a>,
+    /// Values.
+    pub v: Coded<'a>,
     /// Tokens per block.
     pub block: usize,
 }
@@ -93,23 +105,49 @@ impl RowView {
 /// # Errors
 /// When the shapes do not fit one another.
 pub fn attention(q: &Tensor, pool: Pool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
+    check(q, pool.k.dims3()?, pool.block, rows, how)?;
+    if pool.v.dims() != pool.k.dims() || pool.v.dtype() != pool.k.dtype() {
+        return Err(Error::shape("attention", "value pool", pool.k.dims(), pool.v.dims()));
+    }
+    match Target::of(q.device()) {
+        Target::Cpu => cpu::attention(q, pool, rows, how),
+        Target::Reference => reference::attention(q, pool, rows, how),
+    }
+}
+
+/// The same over codes: what attention over the decoded keys and values gives, but for rounding.
+///
+/// # Errors
+/// When the shapes do not fit one another.
+pub fn attention_coded(q: &Tensor, pool: CodedPool<'_>, rows: &RowView, how: &Attend) -> Result<Tensor> {
+    let (slots, kv_heads) = pool.k.check("attention")?;
+    if pool.v.check("attention")? != (slots, kv_heads) || pool.v.coding.dim() != pool.k.coding.dim() {
+        return Err(Error::shape("attention", "value pool", pool.k.codes.dims(), pool.v.codes.dims()));
+    }
+    check(q, (slots, kv_heads, pool.k.coding.dim()), pool.block, rows, how)?;
+    match Target::of(q.device()) {
+        Target::Cpu => cpu::coded(q, pool, rows, how),
+        Target::Reference => reference::coded(q, pool, rows, how),
+    }
+}
+
+fn check(
+    q: &Tensor,
+    (slots, kv_heads, kv_dim): (usize, usize, usize),
+    block: usize,
+    rows: &RowView,
+    how: &Attend,
+) -> Result<()> {
     let (tokens, heads, dim) = q.dims3()?;
-    let (slots, kv_heads, kv_dim) = pool.k.dims3()?;
     let check = |what, expected: usize, found: usize| {
         if expected == found { Ok(()) } else { Err(Error::shape("attention", what, expected, found)) }
     };
     check("tokens", rows.tokens(), tokens)?;
     check("head size", kv_dim, dim)?;
     check("remainder of query heads by key heads", 0, heads % kv_heads.max(1))?;
-    check("remainder of slots by the block size", 0, slots % pool.block)?;
-    if pool.v.dims() != pool.k.dims() || pool.v.dtype() != pool.k.dtype() {
-        return Err(Error::shape("attention", "value pool", pool.k.dims(), pool.v.dims()));
-    }
-    if let Some(sinks) = &how.sinks {
-        check("sinks", heads, sinks.dims1()?)?;
-    }
-    match Target::of(q.device()) {
-        Target::Cpu => cpu::attention(q, pool, rows, how),
-        Target::Reference => reference::attention(q, pool, rows, how),
+    check("remainder of slots by the block size", 0, slots % block)?;
+    match &how.sinks {
+        Some(sinks) => check("sinks", heads, sinks.dims1()?),
+        None => Ok(()),
     }
 }

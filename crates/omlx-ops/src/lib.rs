@@ -7,9 +7,11 @@
 
 mod act;
 mod attention;
+mod coded;
 mod device;
 mod dispatch;
 mod error;
+mod hadamard;
 mod host;
 mod linear;
 mod memory;
@@ -20,10 +22,12 @@ mod slots;
 mod threads;
 
 pub use act::{Act, gated};
-pub use attention::{Attend, Pool, RowView, attention};
+pub use attention::{Attend, CodedPool, Pool, RowView, attention, attention_coded};
+pub use coded::{Codebook, Coded, Coding, read_codes, write_codes};
 pub use device::device_by_name;
 pub use dispatch::{Kernels, kernels, set_kernels};
 pub use error::{Error, Result};
+pub use hadamard::{Part, ROTATION_VERSION, Rotation};
 pub use linear::{Linear, Packed, PackedFormat, PackedParts, PackedRow, Zero};
 pub use norm::{add_rms_norm, rms_norm};
 pub use omlx_blocks::Reach;

@@ -5,6 +5,7 @@
 
 use half::{bf16, f16};
 
+pub(crate) mod codes;
 pub(crate) mod dots;
 pub(crate) mod exp;
 pub(crate) mod sixteen;
@@ -69,10 +70,15 @@ impl Isa {
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vnni")
+                && is_x86_feature_detected!("bmi2")
             {
                 sets.push(Self::Avx512);
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+                && is_x86_feature_detected!("bmi2")
+            {
                 sets.push(Self::Avx2);
             }
         }
@@ -148,13 +154,13 @@ impl Simd for Portable {
 macro_rules! for_isa {
     ($isa:expr, $kernel:ident :: <$($g:ident : $bound:path),*> ($($arg:ident : $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c,bmi2")]
         unsafe fn avx512<$($g: $bound),*>($($arg: $ty),*) {
             // SAFETY: passed on to the caller.
             unsafe { $kernel::<$crate::simd::x86::Avx512, $($g),*>($($arg),*) }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,fma,f16c")]
+        #[target_feature(enable = "avx2,fma,f16c,bmi2")]
         unsafe fn avx2<$($g: $bound),*>($($arg: $ty),*) {
             // SAFETY: passed on to the caller.
             unsafe { $kernel::<$crate::simd::x86::Avx2, $($g),*>($($arg),*) }

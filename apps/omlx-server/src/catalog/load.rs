@@ -12,6 +12,7 @@ use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
 use omlx_http::{OpenError, Served};
+use omlx_kv::{KvGroup, KvLayout};
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
 use tokio::sync::watch;
@@ -104,7 +105,8 @@ impl Loader {
             KvType::F16 => DType::F16,
             KvType::Bf16 => DType::BF16,
         };
-        let (text, Loaded { model, card }) = (self.reader)(path, &self.device, kv)?;
+        let (text, Loaded { mut model, card }) = (self.reader)(path, &self.device, kv)?;
+        model.store(&self.settings.kv_store);
         for warning in &card.warnings {
             tracing::warn!("model {id}: {warning}");
         }
@@ -164,7 +166,7 @@ impl Loader {
                 readable(config.kv_bytes)
             );
         }
-        let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", self.settings.kv_type.to_string().as_bytes())]);
+        let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), context, settings: self.settings.sampling })
@@ -202,6 +204,12 @@ impl Loader {
             Context::Tokens(tokens) => tokens.min(model),
         }
     }
+}
+
+/// Which layers are stored how: no block of one way matches another's.
+fn stored(layout: &KvLayout) -> String {
+    let group = |group: &KvGroup| format!("{:?} {};", group.layers, group.codec.name());
+    layout.groups.iter().map(group).collect()
 }
 
 /// Text and weights, read at the same time: large vocabularies take as long as small models.

@@ -18,6 +18,7 @@ fn settings() -> Settings {
         context: Context::Model,
         kv_memory: Memory::Bytes(64 << 20),
         kv_type: KvType::F32,
+        kv_store: omlx_kv::KvStore::default(),
         block: 16,
         step_tokens: 64,
         step_time: None,

@@ -48,6 +48,8 @@ fn what_is_refused() {
     refused("--model m --block 0", "1..=1024");
     refused("--model m --port 70000", "65535");
     refused("--model m --kv-dtype f8", "possible values");
+    refused("--model m --kv-bits 5", "k=4,v=3");
+    refused("--model m --kv-bits k=4", "no v=");
     refused("--model m --kernels none", "possible values");
     refused("--model m --memory-guard bold", "safe, balanced, aggressive, off");
     refused("--model m --step-ms 60001", "0..=60000");

@@ -4,7 +4,7 @@
 
 use candle_core::{DType, Device};
 use omlx_fixtures::{golden, tiny};
-use omlx_kv::Solo;
+use omlx_kv::{KvStore, Solo};
 use omlx_models::{LoadOptions, Model, load};
 use omlx_text::TextModel;
 use serde_json::json;
@@ -38,7 +38,12 @@ fn served(args: &[&str]) -> Said {
 
 /// What the library says, with the cache of one sequence and no scheduler.
 fn computed(kv: DType) -> Said {
-    let model = load(&tiny(MODEL), &Device::Cpu, &LoadOptions { kv }).unwrap().model;
+    computed_with(kv, &KvStore::default())
+}
+
+fn computed_with(kv: DType, store: &KvStore) -> Said {
+    let mut model = load(&tiny(MODEL), &Device::Cpu, &LoadOptions { kv }).unwrap().model;
+    model.store(store);
     let text = TextModel::load(&tiny(MODEL)).unwrap();
     let mut solo = Solo::new(model.layout().clone(), 256, 32, &Device::Cpu).unwrap();
     let (mut next, mut ids, mut logprobs) = (golden(MODEL).prompt_ids, Vec::new(), Vec::new());
@@ -74,6 +79,23 @@ fn keys_and_values_are_kept_as_told() {
         assert!(apart(&ours, &theirs) < 1e-6, "{name}: {ours:?} {theirs:?}");
         // A type of half the size cannot leave every log-probability where it was.
         assert_eq!(apart(&ours, &exact) > 1e-5, kv != DType::F32, "{name}: {ours:?} {exact:?}");
+    }
+}
+
+/// Seen to fail: the setting not handed to the model.
+#[test]
+fn keys_and_values_are_coded_as_told() {
+    let exact = computed(DType::F32);
+    let mut before = 0.0;
+    for bits in ["off", "8", "4", "k=4,v=2"] {
+        let store = KvStore { bits: bits.parse().unwrap(), ..KvStore::default() };
+        let (ours, theirs) = (served(&["--kv-bits", bits]), computed_with(DType::F32, &store));
+        assert_eq!(ours.text, theirs.text, "{bits}");
+        assert!(apart(&ours, &theirs) < 1e-6, "{bits}: {ours:?} {theirs:?}");
+        // The fewer bits, the farther away.
+        let off = ours.logprobs[..1].iter().zip(&exact.logprobs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(if bits == "off" { off < 1e-6 } else { off > before }, "{bits}: {off} after {before}");
+        before = off;
     }
 }
 

@@ -1,13 +1,14 @@
 //! Rows that branch, are cut back and meet after their windows: each as in a lone cold run, to the bit.
 //!
 //! With real tiny models (windows of 8 in two of them) and with the echo. Faults seen to be caught: a fork that counts its open block
-//! as computed; a cut that leaves `computed` where it was; the first row's table staged for all.
+//! as computed; a cut that leaves `computed` where it was; the first row's table staged for all. All of it with keys and values as
+//! numbers, as codes in every layer, and as codes between plain ends: TQ-1, a prefix hit reads what a fresh run reads.
 
 use candle_core::{DType, Device};
 use omlx_fixtures::{golden, tiny};
 #[cfg(feature = "testing")]
 use omlx_kv::Reach;
-use omlx_kv::{Error, Feed, Rows, SeqId};
+use omlx_kv::{Error, Feed, KvStore, Rows, SeqId};
 #[cfg(feature = "testing")]
 use omlx_models::EchoModel;
 use omlx_models::{LoadOptions, Model, load};
@@ -59,11 +60,20 @@ impl<'a> Crowd<'a> {
     }
 }
 
+/// How keys and values are stored: plain, all coded with windows too, and a mixture.
+fn stores() -> [KvStore; 3] {
+    let coded = |bits: &str, ends, windows| KvStore { bits: bits.parse().unwrap(), ends, windows, seed: 3 };
+    [KvStore::default(), coded("4", Some(0), true), coded("3.5", Some(1), false)]
+}
+
 /// Runs a scenario on every tiny model and on an echo with windows, kept starts and none.
 fn on_all(scenario: fn(&dyn Model, &[u32], &str)) {
     for name in MODELS {
-        let model = load(&tiny(name), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().model;
-        scenario(&model, &golden(name).prompt_ids, name);
+        for store in stores() {
+            let mut model = load(&tiny(name), &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap().model;
+            model.store(&store);
+            scenario(&model, &golden(name).prompt_ids, &format!("{name}, {} bits", store.bits));
+        }
     }
     #[cfg(feature = "testing")]
     {

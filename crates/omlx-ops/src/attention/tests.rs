@@ -6,6 +6,8 @@ use candle_core::{DType, Device, Tensor};
 use super::*;
 use crate::simd::Isa;
 
+mod coded;
+
 /// A pool with blocks handed out in a scattered order, and rows given as (tokens in the step, context length).
 struct Case {
     heads: (usize, usize),

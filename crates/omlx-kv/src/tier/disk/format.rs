@@ -108,7 +108,8 @@ pub(crate) fn push_record(block: &Block, out: &mut Vec<u8>) {
     head[24..56].copy_from_slice(key.as_bytes());
     head[56..88].copy_from_slice(parent.as_bytes());
     head[88..120].copy_from_slice(salt.as_bytes());
-    let name = codec.name().as_bytes();
+    let name = codec.name();
+    let name = name.as_bytes();
     head[120..120 + name.len().min(CODEC)].copy_from_slice(&name[..name.len().min(CODEC)]);
     head[152..160].copy_from_slice(&xxh3_64(content).to_le_bytes());
     out.extend_from_slice(&head);

@@ -68,6 +68,8 @@ impl<E: Element> Keys<'_, E> {
 pub(super) struct Packed {
     pub(super) k: Vec<f32>, // [TILE / 16, D, 16]
     pub(super) v: Vec<f32>, // [D / 16, TILE + 1, 16], D rounded up
+    /// Codes, a byte each, on their way to panels.
+    pub(super) codes: Vec<u8>,
 }
 
 impl Packed {

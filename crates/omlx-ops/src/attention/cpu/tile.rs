@@ -9,6 +9,7 @@ use super::outer::{DEEP, Panels, Rows, outer};
 use super::pack::{Packed, STEP, TILE, Visible};
 use super::softmax::{Score, mask, soften};
 use super::{Job, Task};
+use crate::simd::exp::decay;
 use crate::simd::{LANES, Simd};
 
 /// Groups whose scores are computed before any of them is weighted, so that first the keys and then the values are close.
@@ -29,23 +30,109 @@ pub(super) struct State {
     pub(super) visible: Vec<Visible>,
     /// `[GROUPS * DEEP, TILE]`: products, then weights.
     pub(super) scores: Vec<f32>,
+    /// The spans of the row that are done, for pools that are gone over in spans.
+    pub(super) total: Sums,
+    /// `[TILE]`: what products with the keys, and what weights of the values are multiplied with. Empty for plain numbers.
+    pub(super) scales: [Vec<f32>; 2],
+}
+
+/// Weighted sums of values of some queries, as in [`State`].
+#[derive(Default)]
+pub(super) struct Sums {
+    acc: Vec<f32>,
+    max: Vec<f32>,
+    sum: Vec<f32>,
 }
 
 impl State {
-    pub(super) fn begin(&mut self, job: &Job<'_>, task: &Task) {
-        let count = task.tokens.len() * task.heads.len();
+    /// For a task's first tile; `sinks` says whether they have their share from the start.
+    pub(super) fn begin(&mut self, job: &Job<'_>, task: &Task, sinks: bool) {
         self.width = job.dim.next_multiple_of(LANES);
-        self.acc.clear();
-        self.acc.resize(count * self.width, 0.0);
         self.scores.resize(GROUPS * DEEP * TILE, 0.0);
-        self.max.clear();
-        self.sum.clear();
-        for _ in task.tokens.clone() {
-            for head in task.heads.clone() {
-                // a sink has its share of the sum from the start
-                self.max.push(job.sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]));
-                self.sum.push(if job.sinks.is_some() { 1.0 } else { 0.0 });
+        self.scales.iter_mut().for_each(Vec::clear);
+        self.clear(task.queries());
+        if let Some(sinks) = job.sinks.filter(|_| sinks) {
+            for (i, max) in self.max.iter_mut().enumerate() {
+                *max = sinks[task.heads.start + i % task.heads.len()];
             }
+            self.sum.fill(1.0);
+        }
+    }
+
+    /// Nothing was seen by any of `queries`.
+    fn clear(&mut self, queries: usize) {
+        let sums = [(&mut self.acc, queries * self.width, 0.0), (&mut self.sum, queries, 0.0)];
+        for (numbers, len, x) in sums.into_iter().chain([(&mut self.max, queries, f32::NEG_INFINITY)]) {
+            numbers.clear();
+            numbers.resize(len, x);
+        }
+    }
+
+    /// What is there now is the total that spans are added to.
+    pub(super) fn begin_total(&mut self) {
+        self.swap_total();
+        self.clear(self.total.max.len());
+    }
+
+    /// The present span to the total, and begins the next.
+    pub(super) fn end_span(&mut self) {
+        for query in 0..self.max.len() {
+            let part = (self.max[query], self.sum[query], &self.acc[query * self.width..][..self.width]);
+            self.total.add(query, part);
+        }
+        self.clear(self.max.len());
+    }
+
+    /// Afterwards the total stands where spans did.
+    pub(super) fn swap_total(&mut self) {
+        std::mem::swap(&mut self.acc, &mut self.total.acc);
+        std::mem::swap(&mut self.max, &mut self.total.max);
+        std::mem::swap(&mut self.sum, &mut self.total.sum);
+    }
+
+    /// Numbers that [`save`](Self::save) writes for so many queries.
+    pub(super) fn saved(queries: usize, dim: usize) -> usize {
+        queries * (2 + dim.next_multiple_of(LANES))
+    }
+
+    /// The present span, for another thread.
+    pub(super) fn save(&self, room: &mut [f32]) {
+        let count = self.max.len();
+        let (heads, acc) = room.split_at_mut(2 * count);
+        heads[..count].copy_from_slice(&self.max);
+        heads[count..].copy_from_slice(&self.sum);
+        acc.copy_from_slice(&self.acc);
+    }
+
+    /// A saved span to the total.
+    pub(super) fn add_saved(&mut self, room: &[f32]) {
+        let count = self.total.max.len();
+        let (heads, acc) = room.split_at(2 * count);
+        for (query, acc) in acc.chunks_exact(self.width).enumerate() {
+            self.total.add(query, (heads[query], heads[count + query], acc));
+        }
+    }
+}
+
+impl Sums {
+    /// Adds what a query has of a span: largest score, sum of weights, weighted values.
+    fn add(&mut self, query: usize, (max, sum, acc): (f32, f32, &[f32])) {
+        let nothing = |max: f32, sum: f32| sum == 0.0 && max == f32::NEG_INFINITY;
+        if nothing(max, sum) {
+            return;
+        }
+        let (all_max, all_sum) = (&mut self.max[query], &mut self.sum[query]);
+        let all = &mut self.acc[query * acc.len()..][..acc.len()];
+        if nothing(*all_max, *all_sum) {
+            (*all_max, *all_sum) = (max, sum);
+            all.copy_from_slice(acc);
+            return;
+        }
+        let largest = all_max.max(max);
+        let (before, now) = (decay(*all_max - largest), decay(max - largest));
+        (*all_max, *all_sum) = (largest, *all_sum * before + sum * now);
+        for (all, acc) in all.iter_mut().zip(acc) {
+            *all = *all * before + acc * now;
         }
     }
 }
@@ -122,9 +209,15 @@ pub(super) unsafe fn weights<S: Simd>(job: &Job<'_>, task: &Task, state: &mut St
         return;
     }
     let scores = state.scores[(query - first) * TILE..].first_chunk_mut::<TILE>().expect("a row of scores");
+    for (score, scale) in scores.iter_mut().zip(&state.scales[0]) {
+        *score *= scale;
+    }
     mask(Score { scale: job.how.scale, softcap: job.how.softcap }, scores, visible);
     // SAFETY: passed on.
     let shrink = unsafe { soften::<S>(scores, &mut state.max[query], &mut state.sum[query]) };
+    for (weight, scale) in scores.iter_mut().zip(&state.scales[1]) {
+        *weight *= scale;
+    }
     if shrink != 1.0 {
         for acc in &mut state.acc[query * state.width..][..state.width] {
             *acc *= shrink;
