@@ -103,7 +103,8 @@ impl Resolved {
         }
         let access = match network.api_key {
             Some(key) if !key.is_empty() => Access::Key(usable(key)?),
-            Some(_) if std::env::var_os("OMLX_API_KEY").is_none() => {
+            // An empty variable is as good as none, an empty flag is a mistake, also where it hides a variable that is set.
+            Some(_) if std::env::var_os("OMLX_API_KEY").is_none_or(|key| !key.is_empty()) => {
                 bail!("--api-key is empty; leave it out to serve without a key")
             }
             _ if network.no_auth => Access::Anyone,

@@ -35,6 +35,9 @@ pub(crate) fn log(level: LogLevel) {
         .with_ansi(colour)
         .with_env_filter(filter)
         .with_target(false)
+        // A log that cannot be written, on a full disk or into a pipe that nobody reads, is no reason to stop answering: the
+        // line is lost. Reporting that on the same standard error would panic.
+        .log_internal_errors(false)
         .init();
 }
 
@@ -63,7 +66,9 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
             return Ok(Ending::Clean);
         }
     };
-    announce(&resolved, &catalog, address)?;
+    if let Err(error) = announce(&resolved, &catalog, address) {
+        tracing::warn!("the standard output cannot be written ({error}); listening on http://{}", reachable(address));
+    }
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
     Ok(serve(listener, app, signals, || catalog.close(), || catalog.stop()).await)
 }

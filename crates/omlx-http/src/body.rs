@@ -23,6 +23,9 @@ impl FromRequest<App> for Body {
         if !is_json(request.headers()) {
             return Err(Error::ContentType);
         }
+        if let Some(coding) = coded(request.headers()) {
+            return Err(Error::ContentEncoding { coding });
+        }
         // A body that says it is too large is not waited for.
         let said = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if said.is_some_and(|said: u64| said > app.config.body_bytes as u64) {
@@ -52,6 +55,13 @@ impl Body {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_path_to_error::deserialize(&self.0).map_err(|fault| words::of(&self.0, fault))
     }
+}
+
+/// How the body is compressed, if it is.
+fn coded(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(header::CONTENT_ENCODING)?;
+    let coding = String::from_utf8_lossy(given.as_bytes()).trim().to_ascii_lowercase();
+    (!coding.is_empty() && coding != "identity").then_some(coding)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -40,6 +40,8 @@ pub(crate) enum Error {
     Method { method: Method, path: String },
     #[error("the body has to be JSON; send `Content-Type: application/json`")]
     ContentType,
+    #[error("the body comes with `Content-Encoding: {}`; send it as it is", shortened(coding))]
+    ContentEncoding { coding: String },
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
     #[error("the body ended before it was complete")]
@@ -104,7 +106,7 @@ impl Error {
             Error::Host => StatusCode::FORBIDDEN,
             Error::Route { .. } | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Error::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Error::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Error::ContentType | Error::ContentEncoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Error::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::BodyLost
             | Error::NotJson(_)
@@ -141,6 +143,7 @@ impl Error {
             Error::Route { .. } => "unknown_url",
             Error::Method { .. } => "method_not_allowed",
             Error::ContentType => "unsupported_media_type",
+            Error::ContentEncoding { .. } => "unsupported_content_encoding",
             Error::BodyTooLarge { .. } => "body_too_large",
             Error::BodyLost => "body_incomplete",
             Error::NotJson(_) | Error::NotAnObject => "invalid_json",

@@ -124,6 +124,11 @@ impl Metrics {
         self.all.between.with_label_values(&[id]).observe(after.as_secs_f64());
     }
 
+    /// Tokens that the answer took and that nobody is shown, as the end token.
+    fn hidden(&self, id: &str, tokens: usize) {
+        self.all.generated.with_label_values(&[id]).inc_by(tokens as u64);
+    }
+
     fn ended(&self, id: &str, how: Ended, after: Duration) {
         match how {
             Ended::Well(reason) => {

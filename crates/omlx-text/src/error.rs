@@ -72,6 +72,18 @@ pub enum Error {
         /// What the tokenizer library said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A token's id is so large that the table of all ids would take all memory.
+    #[error("{}: token {token:?} has the id {id}, at most {limit} is taken; the file was changed, fetch it again", path.display())]
+    TokenId {
+        /// The file.
+        path: PathBuf,
+        /// The token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// The largest id.
+        limit: u32,
+    },
     /// The tokenizer decodes in a way this crate does not know.
     #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip", path.display())]
     Decoder {

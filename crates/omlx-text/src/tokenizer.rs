@@ -37,6 +37,9 @@ pub(crate) struct Around {
 }
 
 #[derive(Debug)]
+/// The largest id of a token: real vocabularies end at some hundreds of thousands.
+const MAX_ID: u32 = 1 << 22;
+
 enum Encoder {
     Library(Box<Library>),
     Spm(Box<Spm>),
@@ -56,6 +59,10 @@ impl Tokenizer {
             .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
         let (spelling, drop_first_space) =
             spelling(&decoder).map_err(|found| Error::Decoder { path: path.to_path_buf(), found })?;
+        let far = library.get_vocab(true).into_iter().find(|(_, id)| *id > MAX_ID);
+        if let Some((token, id)) = far {
+            return Err(Error::TokenId { path: path.to_path_buf(), token, id, limit: MAX_ID });
+        }
         let pieces = Arc::new(table(&library, 0, spelling, drop_first_space));
         // The file's own post-processor knows what goes around.
         let widest = widest(&library, &pieces);

@@ -157,6 +157,18 @@ fn a_broken_template_is_said_to_who_chats_and_hinders_nothing_else() {
     assert!(load(&[]).unwrap().template_fault().is_none());
 }
 
+/// Seen to fail: a table of four thousand million ids.
+#[test]
+fn an_id_beyond_all_vocabularies_is_refused() {
+    let text = fs::read_to_string(omlx_fixtures::tiny("llama").join("tokenizer.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    file["model"]["vocab"]["zz"] = 4_294_967_290_u32.into();
+    let error = load(&[("tokenizer.json", file)]).unwrap_err().to_string();
+    for part in ["tokenizer.json", "\"zz\"", "4294967290", "fetch it again"] {
+        assert!(error.contains(part), "no {part} in {error}");
+    }
+}
+
 #[test]
 fn a_byte_order_mark_before_json_is_no_fault() {
     let plain = load(&[]).unwrap();

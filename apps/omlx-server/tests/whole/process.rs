@@ -1,13 +1,14 @@
 //! The process itself: how it starts, refuses to start, rests and stops.
 
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use omlx_fixtures::{RandomLlama, random_llama, tiny};
 use serde_json::{Value, json};
 
 use crate::client::{finish, first_event};
-use crate::server::{Server, command, fails};
+use crate::server::{Server, command, failure, fails};
 
 fn llama() -> String {
     tiny("llama").to_str().unwrap().to_owned()
@@ -228,5 +229,30 @@ fn a_load_says_what_is_in_force() {
     let output = server.output();
     for part in ["top_p 0.9 (--top-p)", "min_p 0 (built in)", "(loaded, context 512)"] {
         assert!(output.contains(part), "no {part:?} in {output}");
+    }
+}
+
+/// A full disk, or a pipe that nobody reads any more. Seen to fail: the line that could not be written took the answer along.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_log_that_cannot_be_written_costs_no_answer() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" 2>/dev/full", env!("CARGO_BIN_EXE_omlx-server"), "--port", "0", "--model"]);
+    let server = Server::start_with(shell.arg(llama()).env_remove("OMLX_API_KEY"));
+    for _ in 0..3 {
+        server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 2})).send().ok();
+        assert_eq!(server.get("/v1/models").status, 200);
+        assert_eq!(server.get("/nowhere").status, 404);
+    }
+}
+
+/// As from a shell variable that is not set. Seen to fail: the key of the environment switched off without a word.
+#[test]
+fn an_empty_key_is_refused_also_beside_the_variable() {
+    let args = ["--model", &llama(), "--port", "0", "--api-key", ""];
+    for variable in [None, Some("k-test-4")] {
+        let mut command = command();
+        let said = failure(command.args(args).envs(variable.map(|key| ("OMLX_API_KEY", key))));
+        assert!(said.contains("--api-key is empty"), "{said}");
     }
 }

@@ -63,6 +63,7 @@ impl Watch {
     pub(crate) fn complete(&mut self, why: &'static str, tokens: usize) {
         if let Some(more) = tokens.checked_sub(self.seen).filter(|more| *more > 0) {
             self.account.tokens(more, Instant::now());
+            self.metrics.hidden(&self.model, more);
         }
         self.end(Ended::Well(why));
     }

@@ -15,6 +15,8 @@ use crate::sampling::{Parameter, Settings};
 const MOST_N: u64 = 16;
 /// Most stop strings, as in OpenAI's API.
 const MOST_STOPS: usize = 4;
+/// Bytes of one stop string: each answer keeps several times as much to look for it.
+const MOST_STOP_BYTES: usize = 4096;
 /// Most tokens with a bias: each costs time at every draw.
 const MOST_BIASES: usize = 1024;
 /// Most alternatives per token, as in OpenAI's chat API.
@@ -124,6 +126,13 @@ fn stops(stop: Option<OneOrMore>) -> Result<Vec<String>, Error> {
     }
     if stops.iter().any(String::is_empty) {
         return Err(range("stop", "strings of at least one character".to_owned(), "an empty one"));
+    }
+    if let Some(long) = stops.iter().find(|stop| stop.len() > MOST_STOP_BYTES) {
+        return Err(range(
+            "stop",
+            format!("strings of at most {MOST_STOP_BYTES} bytes"),
+            format!("one of {}", long.len()),
+        ));
     }
     Ok(stops)
 }

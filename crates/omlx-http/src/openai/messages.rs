@@ -78,7 +78,13 @@ fn content(at: &str, message: &Map<String, Value>, calls: bool) -> Result<(), Er
         None if calls => Ok(()),
         None => Err(Error::Missing(at.into())),
         Some(Value::String(_)) => Ok(()),
-        Some(Value::Array(parts)) if !parts.is_empty() => Ok(()),
+        Some(Value::Array(parts)) if !parts.is_empty() => {
+            let kind = |part: &Value| part.get("type").filter(|kind| !kind.is_null() && !kind.is_string()).map(shown);
+            match parts.iter().enumerate().find_map(|(i, part)| Some((i, kind(part)?))) {
+                Some((i, found)) => Err(range(format!("{at}[{i}].type"), "a string", found)),
+                None => Ok(()),
+            }
+        }
         Some(other) => Err(range(at, "a string or a list of at least one part", shown(other))),
     }
 }

@@ -38,8 +38,8 @@ async fn answers_are_counted_under_the_full_name() {
     let model = of_model("");
     assert!(value(&rig, "vllm:prompt_tokens_total", &model).await.unwrap() > prompt);
     assert_eq!(value(&rig, "vllm:prefix_cache_hits_total", &model).await, Some(2.0 * CACHED as f64));
-    // three letters each; the end token is not shown to the client's side
-    assert_eq!(value(&rig, "vllm:generation_tokens_total", &model).await, Some(6.0));
+    // three letters each and the end token, which is generated though not shown
+    assert_eq!(value(&rig, "vllm:generation_tokens_total", &model).await, Some(8.0));
     assert_eq!(value(&rig, "vllm:time_to_first_token_seconds_count", &model).await, Some(2.0));
     assert_eq!(value(&rig, "vllm:inter_token_latency_seconds_count", &model).await, Some(4.0));
     assert_eq!(value(&rig, "vllm:e2e_request_latency_seconds_count", &model).await, Some(2.0));

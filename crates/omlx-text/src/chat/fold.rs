@@ -7,7 +7,17 @@ use serde_json::{Value, json};
 
 /// Whether every system text is found in the prompt: some templates drop what they do not expect.
 pub(crate) fn is_complete(prompt: &str, messages: &[Value]) -> bool {
-    messages.iter().filter(|m| m["role"] == "system").all(|m| prompt.contains(text(m).trim()))
+    // Mostly they stand in order, so each is looked for behind the one before: looking through the whole prompt for each takes
+    // the square of a long chat's time.
+    let mut from = 0;
+    messages.iter().filter(|m| m["role"] == "system").all(|m| {
+        let text = text(m).trim();
+        if let Some(at) = prompt[from..].find(text) {
+            from += at + text.len();
+            return true;
+        }
+        prompt.contains(text)
+    })
 }
 
 /// Other forms of the same chat, mildest first.

@@ -150,3 +150,22 @@ fn a_template_that_does_not_end_is_tried_once() {
     let error = render_by(template, &messages, false).unwrap_err();
     assert!(matches!(error, Error::TemplateBudget { .. }), "{error:?}");
 }
+
+/// In order, out of order, the same text twice, and one inside another. Seen to fail: looking only behind the text before.
+#[test]
+fn system_texts_are_found_wherever_they_stand() {
+    let system = |texts: &[&str]| -> Vec<Value> {
+        texts.iter().map(|text| json!({"role": "system", "content": text})).collect()
+    };
+    for (texts, complete) in [
+        (&["one", "two"][..], true),
+        (&["two", "one"], true),
+        (&["one", "one"], true),
+        (&["three", "two", " ", ""], true),
+        (&["hre", "three"], true),
+        (&["one", "four"], false),
+        (&["four", "one"], false),
+    ] {
+        assert_eq!(fold::is_complete("<one> <two> <three>", &system(texts)), complete, "{texts:?}");
+    }
+}
