@@ -13,7 +13,7 @@ use omlx_ops::{
 
 const BLOCK: usize = 64;
 const LAYERS: usize = 12;
-const LEVELS: [f32; 8] = [0.128395, 0.388048, 0.656759, 0.942340, 1.256231, 1.618046, 2.069017, 2.732590];
+const LEVELS: [f32; 8] = [0.128395, 0.388048, 0.656759, 0.942340, 1.256231, 1.618046, 2.069017, 2.732_59];
 
 fn levels() -> Vec<f32> {
     LEVELS.iter().rev().map(|x| -x).chain(LEVELS).collect()

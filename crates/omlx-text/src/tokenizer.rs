@@ -36,10 +36,10 @@ pub(crate) struct Around {
     pub(crate) last: Option<u32>,
 }
 
-#[derive(Debug)]
 /// The largest id of a token: real vocabularies end at some hundreds of thousands.
 const MAX_ID: u32 = 1 << 22;
 
+#[derive(Debug)]
 enum Encoder {
     Library(Box<Library>),
     Spm(Box<Spm>),

@@ -8,7 +8,7 @@ use omlx_fixtures::{RandomLlama, random_llama, tiny};
 use serde_json::{Value, json};
 
 use crate::client::{finish, first_event};
-use crate::server::{Server, command, failure, fails};
+use crate::server::{Server, command, fails, failure};
 
 fn llama() -> String {
     tiny("llama").to_str().unwrap().to_owned()

@@ -39,13 +39,13 @@ fn all_rows(
         let sees = |key: &usize| (start..start + to - from).any(|at| how.reach.sees(at, *key));
         let keys: Vec<usize> = (0..rows.lens[row] as usize).filter(sees).collect();
         let slots: Vec<u32> = keys.iter().map(|pos| rows.slot(row, *pos, block) as u32).collect();
-        out.push(one_row(&q.narrow(0, from, to - from)?, read(&slots)?, (start, &keys), how)?);
+        out.push(one_row(&q.narrow(0, from, to - from)?, &read(&slots)?, (start, &keys), how)?);
     }
     Ok(Tensor::cat(&out, 0)?)
 }
 
 /// The tokens from position `start` on over the keys at positions `keys`.
-fn one_row(q: &Tensor, kv: [Tensor; 2], (start, keys): (usize, &[usize]), how: &Attend) -> Result<Tensor> {
+fn one_row(q: &Tensor, kv: &[Tensor; 2], (start, keys): (usize, &[usize]), how: &Attend) -> Result<Tensor> {
     let (tokens, heads, dim) = q.dims3()?;
     let (device, context) = (q.device(), keys.len());
     // [Hq, L, D], every key head repeated for its group of query heads

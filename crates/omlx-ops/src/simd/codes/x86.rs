@@ -113,6 +113,7 @@ unsafe fn grid(pairs: __m256i, bias: f32) -> [__m256; 2] {
 /// Sixteen bytes of each row, turned: register `j` has bytes `2j` and `2j + 1` of rows 0, 8, 1, 9, 2, 10, 3, 11 in its lower half and of rows
 /// 4, 12, … in its upper one, the order in which [`numbers`] leaves the rows sorted.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
 unsafe fn turned(rows: &[*const u8; 16], at: usize) -> [__m256i; 8] {
     unsafe {
         let mut r = [_mm256_setzero_si256(); 8];
@@ -147,6 +148,7 @@ unsafe fn turned(rows: &[*const u8; 16], at: usize) -> [__m256i; 8] {
 }
 
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
 unsafe fn turn_bytes<const GRID: bool>(rows: &[*const u8; 16], at: usize, lut: &Lut, out: *mut f32) {
     unsafe {
         let t = turned(rows, at);
@@ -157,6 +159,7 @@ unsafe fn turn_bytes<const GRID: bool>(rows: &[*const u8; 16], at: usize, lut: &
 }
 
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
 unsafe fn turn_halves(rows: &[*const u8; 16], at: usize, lut: &Lut, out: *mut f32) {
     unsafe {
         let t = turned(rows, at);
