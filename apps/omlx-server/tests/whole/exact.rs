@@ -86,16 +86,18 @@ fn keys_and_values_are_kept_as_told() {
 #[test]
 fn keys_and_values_are_coded_as_told() {
     let exact = computed(DType::F32);
-    let mut before = 0.0;
+    let mut seen: Vec<f32> = Vec::new();
     for bits in ["off", "8", "4", "k=4,v=2"] {
         let store = KvStore { bits: bits.parse().unwrap(), ..KvStore::default() };
         let (ours, theirs) = (served(&["--kv-bits", bits]), computed_with(DType::F32, &store));
         assert_eq!(ours.text, theirs.text, "{bits}");
         assert!(apart(&ours, &theirs) < 1e-6, "{bits}: {ours:?} {theirs:?}");
-        // The fewer bits, the farther away.
-        let off = ours.logprobs[..1].iter().zip(&exact.logprobs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(if bits == "off" { off < 1e-6 } else { off > before }, "{bits}: {off} after {before}");
-        before = off;
+        // Codes cannot leave the first log-probability where it was, and no two settings move it alike. That more bits move it
+        // less is so on the mean only, and tested where there are many numbers (`omlx-kv`).
+        let off = (ours.logprobs[0] - exact.logprobs[0]).abs();
+        assert_eq!(off > 1e-3, bits != "off", "{bits}: {off}");
+        assert!(seen.iter().all(|other| (other - off).abs() > 1e-5), "{bits}: {off} as one of {seen:?}");
+        seen.push(off);
     }
 }
 
