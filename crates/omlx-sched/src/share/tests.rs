@@ -56,7 +56,7 @@ fn always() {
 }
 
 /// Far down a long prompt a short one still gets half of the time, which is most of the tokens.
-/// Caught: halves of the tokens; a short one that overdraws its half; an oldest that gets nothing where one token is too dear.
+/// Guards against: halves of the tokens; a short one that overdraws its half; an oldest that gets nothing where one token is too dear.
 #[test]
 fn halves_are_halves_of_the_time() {
     let cost = Cost::new(1000);
