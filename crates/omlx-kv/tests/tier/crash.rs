@@ -55,7 +55,8 @@ fn write_and_kill(folder: &Path, first: u32, life: Duration) -> Option<u32> {
     reads.join().unwrap()
 }
 
-/// Seen to fail: a record booked in a list that is written before its content; a start that trusts the last head.
+/// Seen to fail: a walk that ends after three records. A kill hardly ever comes in the middle of a write, so half records are the
+/// business of `damage`: a walk beyond the file's end is caught there and not here.
 #[test]
 fn a_killed_process_loses_nothing_it_had_finished() {
     let kills: u32 = std::env::var("OMLX_TIER_KILLS").map_or(20, |n| n.parse().unwrap());

@@ -27,8 +27,7 @@ fn each(store: &DiskStore, chain: &[Block]) -> Vec<bool> {
     chain.iter().map(|block| get(store, std::slice::from_ref(block)) == 1).collect()
 }
 
-/// Seen to fail: a head that is believed without its checksum; a checksum that does not cover the tokens; lengths of a
-/// damaged head used to allocate.
+/// Seen to fail: contents believed without their checksum.
 #[test]
 fn any_flipped_bit_costs_one_block_at_most_or_the_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +52,7 @@ fn any_flipped_bit_costs_one_block_at_most_or_the_list() {
     }
 }
 
-/// Seen to fail: a walk that does not compare a record's end with the file's; a cut that leaves the half record.
+/// Seen to fail: a walk that does not compare a record's end with the file's.
 #[test]
 fn a_file_cut_anywhere_keeps_what_is_before_the_cut() {
     let folder = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ fn faulty(folder: &std::path::Path) -> (DiskStore, Arc<Faults>) {
     (DiskStore::over(&config, Arc::new(medium)).unwrap().0, faults)
 }
 
-/// Seen to fail: the half record left in place; the end of the segment moved before the write; writing that stays off.
+/// Seen to fail: the half record left in place.
 #[test]
 fn a_full_disk_switches_writing_off_and_it_comes_back_by_itself() {
     for (error, written) in [(FULL_DISK, 0), (FULL_DISK, 3_000), (FULL_DISK, 20_000), (BROKEN_DISK, 7)] {
@@ -82,7 +82,6 @@ fn a_read_that_fails_cuts_the_chain_and_is_counted() {
     assert_eq!(get(&store, &one[1..]), 7);
 }
 
-/// Seen to fail: one lock for the index and the log.
 #[test]
 fn nobody_who_only_asks_waits_for_a_slow_disk() {
     let folder = tempfile::tempdir().unwrap();

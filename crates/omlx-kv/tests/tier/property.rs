@@ -1,8 +1,8 @@
 //! Both stores against a naive map: every name that was put and not forgotten.
 //!
 //! A store may have lost blocks, never gained or changed any; what it says it has it gives out; its bytes stay within the budget.
-//! Where the budget is never reached it has lost none. Seen to fail: a forgotten block found again after a restart of memory's
-//! order; records booked at the place of the write before; a walk that starts at 0; budgets without the lists.
+//! Where the budget is never reached it has lost none. Seen to fail: records booked at the place
+//! of the write before; forgetting that forgets nothing.
 
 use std::collections::BTreeSet;
 

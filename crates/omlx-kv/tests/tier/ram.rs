@@ -15,7 +15,7 @@ fn room_for(blocks: u64) -> RamStore {
     RamStore::new(blocks * cost(100))
 }
 
-/// Seen to fail: taking the least recently used block whether or not others follow it.
+/// Seen to fail: children that do not keep their parent.
 #[test]
 fn a_chain_loses_its_end_before_its_front() {
     let ram = room_for(10);
@@ -37,7 +37,7 @@ fn what_was_used_last_stays() {
     assert_eq!(chains.each_ref().map(|c| ram.leading(&keys(c))), [5, 0, 5]);
 }
 
-/// Seen to fail: making room before the new block has joined its parent.
+/// Seen to fail: children that do not keep their parent.
 #[test]
 fn a_block_never_takes_the_place_of_its_own_parents() {
     let ram = room_for(4);

@@ -26,7 +26,7 @@ fn take(fetch: &mut omlx_kv::tier::Fetch, chain: &[Block]) -> usize {
     count
 }
 
-/// Seen to fail: an offer that waits; a queue that counts blocks and not bytes; skipping without counting.
+/// Seen to fail: skipping without counting.
 #[test]
 fn offers_never_wait_and_every_block_is_counted() {
     let (store, faults) = faulty();
@@ -119,7 +119,7 @@ fn a_chain_comes_in_order_with_several_reads_in_flight() {
     assert!(fetch.cut().is_none() && woken.load(SeqCst) >= 4);
 }
 
-/// Seen to fail: pieces behind the cut handed over.
+/// Seen to fail: an end that is told after its last piece, so that a piece behind it is handed over.
 #[test]
 fn a_chain_ends_at_the_first_missing_block() {
     let (store, _) = faulty();
@@ -149,7 +149,7 @@ fn a_disk_that_breaks_on_the_way_ends_the_chain() {
     assert!(fetch.cut().unwrap().contains("Failed"));
 }
 
-/// Seen to fail: a fetch that reads on without anybody taking; a cancelled one that goes on.
+/// Seen to fail: a fetch that reads on without anybody taking.
 #[test]
 fn what_nobody_takes_is_not_read_and_what_is_cancelled_stops() {
     let (store, _) = faulty();
