@@ -45,7 +45,7 @@ fn all(kv: &KvCache, groups: usize) -> Vec<Vec<BlockBytes>> {
     (0..groups as u32).map(of).collect()
 }
 
-/// Seen to fail: the first row counted in blocks; values before keys on the way in; layers of the other group.
+/// Seen to fail: the first row counted in blocks.
 #[test]
 fn blocks_come_back_bit_for_bit_in_another_place_and_change_nothing_else() {
     let coded = Codec::Turbo(Turbo { keys: Width::Four, values: Width::Three, seed: 0 });

@@ -70,7 +70,7 @@ pub struct DiskStore {
     shared: Shared,
     log: Mutex<Log>,
     /// Held locked as long as the folder is in use.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// What both locks' owners need.
@@ -132,7 +132,7 @@ impl DiskStore {
             what: "its oldest file stays",
             source,
         })?;
-        Ok((Self { shared, log: Mutex::new(log), _lock: lock }, opened))
+        Ok((Self { shared, log: Mutex::new(log), lock }, opened))
     }
 
     /// Removes every block, those of other models and versions too.
@@ -220,6 +220,11 @@ impl Drop for DiskStore {
     fn drop(&mut self) {
         let log = self.log.get_mut().unwrap_or_else(PoisonError::into_inner);
         log.close(&self.shared);
+        // Said, not left to the closing of the file: a process that is just being started has a copy of it for a moment, and the
+        // folder would still be in use for whoever opens it next.
+        if let Some(Err(error)) = self.lock.as_ref().map(File::unlock) {
+            tracing::debug!(%error, "the lock of a cache folder goes with its file");
+        }
     }
 }
 
