@@ -27,4 +27,4 @@ mod words;
 pub use catalog::{Card, Catalog, OpenError, Served};
 pub use config::Config;
 pub use router::router;
-pub use sampling::{OutOfRange, Parameter, Settings};
+pub use sampling::{OutOfRange, Parameter, Settings, built_in};

@@ -37,17 +37,21 @@ pub(crate) fn all_routes() -> String {
 
 /// The method that a path takes.
 pub(crate) fn methods_of(path: &str) -> &'static str {
-    let is = |route: &str| route == path || route.strip_suffix("{id}").is_some_and(|stem| path.starts_with(stem));
-    ROUTES.iter().find(|(_, route)| is(route)).map_or("another one", |(method, _)| method)
+    leading(path).map_or("another one", |(method, _)| method)
 }
 
 /// The route that a path leads to, as [`ROUTES`] writes it: one of few, whatever clients ask for.
 pub(crate) fn route_of(path: &str) -> &'static str {
+    leading(path).map_or("none", |(_, route)| route)
+}
+
+/// The route that a path leads to, with its method.
+fn leading(path: &str) -> Option<(&'static str, &'static str)> {
     let is = |route: &str| match route.strip_suffix("{id}") {
         Some(stem) => path.len() > stem.len() && path.starts_with(stem),
         None => route == path,
     };
-    ROUTES.iter().find(|(_, route)| is(route)).map_or("none", |(_, route)| route)
+    ROUTES.into_iter().find(|(_, route)| is(route))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Error {

@@ -23,14 +23,44 @@ pub struct Settings {
     pub top_p: Option<f32>,
     /// 0 keeps all tokens.
     pub min_p: Option<f32>,
-    /// 1 is off.
+    /// 1 is built_in.
     pub repetition_penalty: Option<f32>,
-    /// 0 is off.
+    /// 0 is built_in.
     pub presence_penalty: Option<f32>,
-    /// 0 is off.
+    /// 0 is built_in.
     pub frequency_penalty: Option<f32>,
     /// Most new tokens.
     pub max_tokens: Option<usize>,
+}
+
+impl Settings {
+    /// What a model's author recommends.
+    pub fn of_author(author: &SamplingDefaults) -> Self {
+        Self {
+            temperature: if author.do_sample == Some(false) { Some(0.0) } else { author.temperature },
+            top_k: author.top_k,
+            top_p: author.top_p,
+            min_p: author.min_p,
+            repetition_penalty: author.repetition_penalty,
+            max_tokens: author.max_new_tokens,
+            ..Self::default()
+        }
+    }
+
+    /// These, and where they leave a choice, what `next` says.
+    #[must_use]
+    fn or(self, next: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(next.temperature),
+            top_k: self.top_k.or(next.top_k),
+            top_p: self.top_p.or(next.top_p),
+            min_p: self.min_p.or(next.min_p),
+            repetition_penalty: self.repetition_penalty.or(next.repetition_penalty),
+            presence_penalty: self.presence_penalty.or(next.presence_penalty),
+            frequency_penalty: self.frequency_penalty.or(next.frequency_penalty),
+            max_tokens: self.max_tokens.or(next.max_tokens),
+        }
+    }
 }
 
 impl fmt::Display for Settings {
@@ -55,24 +85,26 @@ impl fmt::Display for Settings {
     }
 }
 
+/// What holds where nobody says.
+pub fn built_in() -> Sampling {
+    Sampling { temperature: 1.0, ..Sampling::default() }
+}
+
 /// The values in force, and the most new tokens if anybody said. Bias and seed are the request's own and stay unset.
 pub(crate) fn resolve(request: &Settings, owner: &Settings, author: &SamplingDefaults) -> (Sampling, Option<usize>) {
-    let author_temperature = if author.do_sample == Some(false) { Some(0.0) } else { author.temperature };
+    let said = request.or(owner).or(&Settings::of_author(author));
+    let built_in = built_in();
     let sampling = Sampling {
-        temperature: request.temperature.or(owner.temperature).or(author_temperature).unwrap_or(1.0),
-        top_k: request.top_k.or(owner.top_k).or(author.top_k).unwrap_or(0),
-        top_p: request.top_p.or(owner.top_p).or(author.top_p).unwrap_or(1.0),
-        min_p: request.min_p.or(owner.min_p).or(author.min_p).unwrap_or(0.0),
-        repetition_penalty: request
-            .repetition_penalty
-            .or(owner.repetition_penalty)
-            .or(author.repetition_penalty)
-            .unwrap_or(1.0),
-        presence_penalty: request.presence_penalty.or(owner.presence_penalty).unwrap_or(0.0),
-        frequency_penalty: request.frequency_penalty.or(owner.frequency_penalty).unwrap_or(0.0),
-        ..Sampling::default()
+        temperature: said.temperature.unwrap_or(built_in.temperature),
+        top_k: said.top_k.unwrap_or(built_in.top_k),
+        top_p: said.top_p.unwrap_or(built_in.top_p),
+        min_p: said.min_p.unwrap_or(built_in.min_p),
+        repetition_penalty: said.repetition_penalty.unwrap_or(built_in.repetition_penalty),
+        presence_penalty: said.presence_penalty.unwrap_or(built_in.presence_penalty),
+        frequency_penalty: said.frequency_penalty.unwrap_or(built_in.frequency_penalty),
+        ..built_in
     };
-    (sampling, request.max_tokens.or(owner.max_tokens).or(author.max_new_tokens))
+    (sampling, said.max_tokens)
 }
 
 #[cfg(test)]

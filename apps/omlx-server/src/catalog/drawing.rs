@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use omlx_http::Settings;
+use omlx_http::{Settings, built_in};
 use omlx_text::SamplingDefaults;
 
 /// The values in force for one model.
@@ -14,16 +14,14 @@ pub(super) struct Drawing<'a> {
 impl fmt::Display for Drawing<'_> {
     /// `temperature 0.7 (--temperature), top_k 20 (model), top_p 1 (built in)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (o, a) = (self.owner, self.author);
-        let count = |n: Option<usize>| n.map(|n| n as f32);
-        // An author's greedy stands where their temperature would.
-        let temperature = if a.do_sample == Some(false) { Some(0.0) } else { a.temperature };
+        let (owner, author, built_in) = (self.owner, Settings::of_author(self.author), built_in());
+        let count = |s: &Settings| s.top_k.map(|n| n as f32);
         let values = [
-            ("temperature", o.temperature, temperature, 1.0),
-            ("top_k", count(o.top_k), count(a.top_k), 0.0),
-            ("top_p", o.top_p, a.top_p, 1.0),
-            ("min_p", o.min_p, a.min_p, 0.0),
-            ("repetition_penalty", o.repetition_penalty, a.repetition_penalty, 1.0),
+            ("temperature", owner.temperature, author.temperature, built_in.temperature),
+            ("top_k", count(owner), count(&author), built_in.top_k as f32),
+            ("top_p", owner.top_p, author.top_p, built_in.top_p),
+            ("min_p", owner.min_p, author.min_p, built_in.min_p),
+            ("repetition_penalty", owner.repetition_penalty, author.repetition_penalty, built_in.repetition_penalty),
         ];
         for (i, (name, owner, author, built_in)) in values.into_iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
