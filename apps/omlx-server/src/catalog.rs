@@ -18,9 +18,9 @@ use omlx_hub::Found;
 use crate::config::Settings;
 
 mod drawing;
-mod ledger;
 mod load;
 mod look;
+mod promises;
 mod room;
 
 use load::Loader;

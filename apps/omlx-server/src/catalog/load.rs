@@ -18,7 +18,7 @@ use omlx_text::TextModel;
 use tokio::sync::watch;
 
 use super::drawing::Drawing;
-use super::ledger::{Ledger, Settling};
+use super::promises::{Promises, Settling};
 use crate::cli::KvType;
 use crate::config::{Context, Memory, Settings, readable};
 
@@ -39,7 +39,7 @@ pub(crate) struct Loader {
     settings: Settings,
     device: Device,
     turnstile: Arc<Turnstile>,
-    ledger: Ledger,
+    promises: Promises,
     /// Reads a model's files; something else in tests.
     pub(super) reader: Box<Reader>,
     /// How long a request waits for its model.
@@ -88,7 +88,7 @@ impl Loader {
             settings,
             device,
             turnstile: Arc::new(Turnstile::new(1)),
-            ledger: Ledger::new(guard),
+            promises: Promises::new(guard),
             reader: Box::new(read),
             patience: PATIENCE,
             started: AtomicBool::new(false),
@@ -99,7 +99,7 @@ impl Loader {
     /// Loads a model and starts its engine.
     pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
         let start = Instant::now();
-        let expected = self.ledger.expect(path)?;
+        let expected = self.promises.expect(path)?;
         let kv = match self.settings.kv_type {
             KvType::F32 => DType::F32,
             KvType::F16 => DType::F16,
@@ -115,7 +115,7 @@ impl Loader {
         } else if !text.has_template() {
             tracing::info!("model {id} has no chat template: chats are refused, /v1/completions works");
         }
-        let settling = self.ledger.settle(expected, card.weight_bytes);
+        let settling = self.promises.settle(expected, card.weight_bytes);
         let served = self.open(id, path, (text, model, &card), settling)?;
         tracing::info!(
             "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}",

@@ -12,7 +12,7 @@ use super::load::Failure;
 use crate::config::readable;
 
 /// What is promised to all models of this server.
-pub(super) struct Ledger {
+pub(super) struct Promises {
     guard: Arc<Guard>,
     /// Whether the user wants the guard. Without, it only counts what loads under way will take.
     guarded: bool,
@@ -28,7 +28,7 @@ pub(super) struct Settling<'a> {
     _turn: MutexGuard<'a, ()>,
 }
 
-impl Ledger {
+impl Promises {
     pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
         let guarded = guard.is_some();
         let free = || Guard::new(Limits { most_bytes: u64::MAX, spare_bytes: 0 }, Box::new(System));
