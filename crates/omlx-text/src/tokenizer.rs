@@ -59,11 +59,12 @@ impl Tokenizer {
             .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
         let (spelling, drop_first_space) =
             spelling(&decoder).map_err(|found| Error::Decoder { path: path.to_path_buf(), found })?;
-        let far = library.get_vocab(true).into_iter().find(|(_, id)| *id > MAX_ID);
-        if let Some((token, id)) = far {
-            return Err(Error::TokenId { path: path.to_path_buf(), token, id, limit: MAX_ID });
+        let vocab = library.get_vocab(true);
+        if let Some((token, id)) = vocab.iter().find(|(_, id)| **id > MAX_ID) {
+            let (path, token) = (path.to_path_buf(), token.clone());
+            return Err(Error::TokenId { path, token, id: *id, limit: MAX_ID });
         }
-        let pieces = Arc::new(table(&library, 0, spelling, drop_first_space));
+        let pieces = Arc::new(table((&library, vocab), 0, spelling, drop_first_space));
         // The file's own post-processor knows what goes around.
         let widest = widest(&library, &pieces);
         Ok(Self { encoder: Encoder::Library(Box::new(library)), around: Around::default(), pieces, widest })
@@ -71,7 +72,7 @@ impl Tokenizer {
 
     /// A library tokenizer built from a byte-level GGUF vocabulary of `vocab` tokens.
     pub(crate) fn byte_level(library: Library, around: Around, vocab: usize) -> Self {
-        let pieces = Arc::new(table(&library, vocab, Spelling::ByteLevel, false));
+        let pieces = Arc::new(table((&library, library.get_vocab(true)), vocab, Spelling::ByteLevel, false));
         let widest = widest(&library, &pieces);
         Self { encoder: Encoder::Library(Box::new(library)), around, pieces, widest }
     }
@@ -128,11 +129,16 @@ fn widest(library: &Library, pieces: &Pieces) -> Option<usize> {
     (!swallows).then(|| shrinks * pieces.longest())
 }
 
-/// Lays out the table of a library tokenizer, for `least` ids or more.
-fn table(library: &Library, least: usize, spelling: Spelling, drop_first_space: bool) -> Pieces {
+/// Lays out the table of a library tokenizer with its vocabulary, for `least` ids or more.
+fn table(
+    (library, vocab): (&Library, impl IntoIterator<Item = (String, u32)>),
+    least: usize,
+    spelling: Spelling,
+    drop_first_space: bool,
+) -> Pieces {
     let added = library.get_added_tokens_decoder();
     let mut names: Vec<Option<String>> = vec![None; least];
-    for (name, id) in library.get_vocab(true) {
+    for (name, id) in vocab {
         let at = id as usize;
         if names.len() <= at {
             names.resize(at + 1, None);
