@@ -23,6 +23,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Prompt tokens that every step may take, however slow they are.
+    pub(crate) fn min_chunk(&self) -> usize {
+        self.target.map_or(1, |target| target.min_chunk)
+    }
+
     /// # Panics
     /// If a limit is 0: nothing could ever run.
     pub(crate) fn checked(self) -> Self {

@@ -24,8 +24,6 @@ pub struct Sched {
     pub(crate) pace: Pace,
     pub(crate) idle_pace: Pace,
     pub(crate) cost: Cost,
-    /// Prompt tokens that every step may take.
-    pub(crate) least: usize,
     pub(crate) pressure: Pressure,
     pub(crate) seqs: BTreeMap<SeqId, Seq>,
     pub(crate) running: BTreeMap<Rank, SeqId>,
@@ -43,17 +41,17 @@ impl Sched {
     /// If a limit is 0.
     pub fn new(config: Config, ledger: Ledger) -> Self {
         let config = config.checked();
-        let least = config.target.map_or(1, |target| target.min_chunk);
         let cost = Cost::new(config.target.map_or(usize::MAX, |target| target.depth));
         // A full step at the end of the longest prompt: where there is time for it, only its tokens are a limit.
         let most = cost.of(config.context.saturating_sub(config.step_tokens), config.step_tokens);
-        let pace = |micros: fn(Target) -> u64| Pace::new(config.target.map(micros), config.chunk_tokens, [least, most]);
+        let pace = |micros: fn(Target) -> u64| {
+            Pace::new(config.target.map(micros), config.chunk_tokens, [config.min_chunk(), most])
+        };
         Self {
             order: Order::new(config.head_start),
             pace: pace(|target| target.micros),
             idle_pace: pace(|target| target.idle_micros.max(target.micros)),
             cost,
-            least,
             pressure: Pressure::None,
             config,
             ledger,

@@ -10,7 +10,7 @@ fn the_further_back_the_dearer() {
     assert_eq!(Cost::new(0).of(usize::MAX, usize::MAX), usize::MAX);
 }
 
-/// Guards against: one too few, one too many, and a search that ends below `most`.
+/// Caught: one too few, one too many, and a search that ends below `most`.
 #[test]
 fn what_fits() {
     for depth in [1, 3, 10, 1000, usize::MAX] {

@@ -56,7 +56,7 @@ fn always() {
 }
 
 /// Far down a long prompt a short one still gets half of the time, which is most of the tokens.
-/// Guards against: halves of the tokens; a short one that overdraws its half; an oldest that gets nothing where one token is too dear.
+/// Caught: halves of the tokens, and an oldest that gets nothing where one token is too dear.
 #[test]
 fn halves_are_halves_of_the_time() {
     let cost = Cost::new(1000);
@@ -74,7 +74,7 @@ fn halves_are_halves_of_the_time() {
 }
 
 /// Whatever the costs: the budget holds but for the oldest's one token, the oldest gets half of it or all it wants, and
-/// nobody could have had one more.
+/// nobody could have had one more. Caught: a short one that overdraws its half, and a rest that nobody gets.
 #[test]
 fn always_by_cost() {
     let cost = Cost::new(7);
@@ -96,6 +96,11 @@ fn always_by_cost() {
                 let more = cost.of(wants[0].start, shares[0] + 1);
                 let served = shares[0] == wants[0].len.min(8) || shares[0] >= tokens.div_ceil(2);
                 assert!(served || more > budget.div_ceil(2), "{budget} {tokens} {wants:?} {shares:?}");
+                let full = shares.iter().sum::<usize>() == tokens;
+                for (want, share) in wants.iter().zip(&shares).filter(|(want, share)| **share < want.len.min(8)) {
+                    let one = cost.of(want.start + share, 1);
+                    assert!(full || spent + one + wants.len() > budget, "{budget} {tokens} {wants:?} {shares:?}");
+                }
             }
         }
     }
