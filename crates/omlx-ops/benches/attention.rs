@@ -2,11 +2,13 @@
 //!
 //! `THREADS=1` measures one core, which a busy machine disturbs less.
 
+mod rows;
+
 use candle_core::{DType, Device, Tensor};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use omlx_ops::{Attend, Pool, Reach, RowView, attention, set_threads};
+use omlx_ops::{Attend, Pool, Reach, attention, set_threads};
 
-const BLOCK: usize = 64;
+use self::rows::{BLOCK, view};
 
 /// Heads of a model's queries, of its keys, and their size; how far back it looks.
 struct Model {
@@ -32,20 +34,6 @@ const STEPS: [(&str, usize, usize, usize); 6] = [
     ("prefill_256_at_512", 1, 256, 512),
     ("prefill_256_at_3584", 1, 256, 3584),
 ];
-
-/// Rows with blocks of their own, each row's in descending order.
-fn view(rows: usize, tokens: usize, context: usize) -> RowView {
-    let blocks = context.div_ceil(BLOCK) as u32;
-    RowView {
-        starts: (0..=rows).map(|row| (row * tokens) as u32).collect(),
-        lens: vec![context as u32; rows],
-        kept: 0,
-        forgotten: vec![0; rows],
-        tables: (0..rows as u32).flat_map(|row| (row * blocks..(row + 1) * blocks).rev()).collect(),
-        width: blocks as usize,
-        slots: vec![0; rows * tokens],
-    }
-}
 
 fn attend(c: &mut Criterion) {
     if let Some(threads) = std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok()) {

@@ -3,15 +3,18 @@
 //! Attention goes from layer to layer, as a model does, so that pools come from memory and not from a cache. Its elements/s are keys
 //! and values passed, whatever they are stored as. `THREADS=1` measures one core, which a busy machine disturbs less.
 
+mod rows;
+
 use candle_core::{DType, Device, Tensor};
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use half::f16;
 use omlx_ops::{
-    Attend, Codebook, Coded, CodedPool, Coding, Part, Pool, Reach, Rotation, RowView, attention, attention_coded,
-    set_threads, write_codes,
+    Attend, Codebook, Coded, CodedPool, Coding, Part, Pool, Reach, Rotation, attention, attention_coded, set_threads,
+    write_codes,
 };
 
-const BLOCK: usize = 64;
+use self::rows::{BLOCK, view};
+
 const LAYERS: usize = 12;
 const LEVELS: [f32; 8] = [0.128395, 0.388048, 0.656759, 0.942340, 1.256231, 1.618046, 2.069017, 2.732_59];
 
@@ -76,20 +79,6 @@ fn encode(c: &mut Criterion) {
 fn numbers(count: usize) -> Vec<f32> {
     let t = Tensor::randn(0f32, 1.0, count, &Device::Cpu).expect("on the CPU");
     t.to_vec1().expect("on the CPU")
-}
-
-/// Rows with blocks of their own, each row's in descending order.
-fn view(rows: usize, tokens: usize, context: usize) -> RowView {
-    let blocks = context.div_ceil(BLOCK) as u32;
-    RowView {
-        starts: (0..=rows).map(|row| (row * tokens) as u32).collect(),
-        lens: vec![context as u32; rows],
-        kept: 0,
-        forgotten: vec![0; rows],
-        tables: (0..rows as u32).flat_map(|row| (row * blocks..(row + 1) * blocks).rev()).collect(),
-        width: blocks as usize,
-        slots: vec![0; rows * tokens],
-    }
 }
 
 struct Model {

@@ -12,8 +12,7 @@
 /// The version of the generator of signs and of the transform.
 pub const ROTATION_VERSION: u32 = 1;
 
-/// The largest head that is rotated.
-pub(crate) const MAX_DIM: usize = 1024;
+pub(crate) const MAX_DIM: usize = Rotation::MAX_DIM;
 
 /// What a rotation is for: keys and values of one head size have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +35,9 @@ pub struct Rotation {
 }
 
 impl Rotation {
+    /// The largest head that is rotated.
+    pub const MAX_DIM: usize = 1024;
+
     /// The rotation of vectors of `dim` numbers that `seed` stands for.
     ///
     /// # Panics

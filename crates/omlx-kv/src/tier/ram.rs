@@ -26,7 +26,6 @@ pub struct RamStore {
 
 #[derive(Debug)]
 struct Ram {
-    budget: u64,
     blocks: HashMap<BlockKey, Held>,
     /// How many blocks here have this one for a parent, whether it is here or not.
     children: HashMap<BlockKey, u32>,
@@ -65,7 +64,6 @@ impl RamStore {
     pub fn new(budget_bytes: u64) -> Self {
         let stats = StoreStats { budget_bytes, ..StoreStats::default() };
         let ram = Ram {
-            budget: budget_bytes,
             blocks: HashMap::new(),
             children: HashMap::new(),
             refused: HashSet::new(),
@@ -79,7 +77,6 @@ impl RamStore {
     /// Gives up blocks until no more than `budget_bytes` are taken, now and from now on.
     pub fn set_budget(&self, budget_bytes: u64) {
         let mut ram = self.lock();
-        ram.budget = budget_bytes;
         ram.stats.budget_bytes = budget_bytes;
         ram.make_room(0, false);
     }
@@ -219,10 +216,10 @@ impl Ram {
 
     /// Gives up blocks until `cost` more bytes fit; for a block left behind, only others of that kind.
     fn make_room(&mut self, cost: u64, behind: bool) -> bool {
-        if cost > self.budget {
+        if cost > self.stats.budget_bytes {
             return false;
         }
-        while self.stats.bytes + cost > self.budget {
+        while self.stats.bytes + cost > self.stats.budget_bytes {
             let first = self.order.first().copied();
             let Some(first) = first.filter(|first| !behind || !first.in_reach) else {
                 return false;

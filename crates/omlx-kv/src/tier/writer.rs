@@ -42,9 +42,15 @@ pub struct WriterStats {
     pub failed: u64,
 }
 
+impl WriterStats {
+    /// Bytes that still may come to wait.
+    fn room(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.waiting_bytes)
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
-    limit: u64,
     state: Mutex<State>,
     /// Something was offered, or the end has come.
     work: Condvar,
@@ -67,7 +73,7 @@ impl Writer {
     pub fn start(store: Arc<dyn BlockStore>, limit_bytes: u64) -> Result<Self> {
         let stats = WriterStats { limit_bytes, ..WriterStats::default() };
         let state = Mutex::new(State { stats, ..State::default() });
-        let queue = Arc::new(Queue { limit: limit_bytes, state, work: Condvar::new(), done: Condvar::new() });
+        let queue = Arc::new(Queue { state, work: Condvar::new(), done: Condvar::new() });
         let own = Arc::clone(&queue);
         let thread = thread::Builder::new().name("omlx-kv-write".to_owned()).spawn(move || own.run(&*store));
         Ok(Self { queue, thread: Some(thread.map_err(Error::Thread)?) })
@@ -78,7 +84,7 @@ impl Writer {
     /// Parents come before children.
     pub fn offer(&self, block: Block) -> bool {
         let mut state = self.queue.lock();
-        if cost(&block) > self.queue.limit.saturating_sub(state.stats.waiting_bytes) {
+        if cost(&block) > state.stats.room() {
             state.stats.skipped += 1;
             return false;
         }
@@ -93,8 +99,7 @@ impl Writer {
     /// Bytes of content that a block may have to be queued now. Ask before a block is exported: one that stays in its pool can be
     /// offered later.
     pub fn room(&self) -> u64 {
-        let waiting = self.queue.lock().stats.waiting_bytes;
-        self.queue.limit.saturating_sub(waiting).saturating_sub(BLOCK_BYTES)
+        self.queue.lock().stats.room().saturating_sub(BLOCK_BYTES)
     }
 
     /// Waits until all that was offered before is in the store; `false` when that takes longer than `most`.

@@ -4,12 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use omlx_blocks::Reach;
+use omlx_ops::Rotation;
 
 use super::{Turbo, Width};
 use crate::{Codec, Error, KvGroup, KvLayout};
-
-/// The largest head that is coded; groups with larger ones stay plain.
-const MAX_DIM: usize = 1024;
 
 /// Bits per number of keys and of values, as they are written: `off`, `8`, `6`, `4`, `3.5`, `3`, `2.5`, `2`, or `k=4,v=3`.
 ///
@@ -108,7 +106,7 @@ impl KvStore {
                 Reach::All => inner.contains(layer),
                 Reach::Last(_) | Reach::Keep { .. } => self.windows,
             };
-            let fits = group.dim <= MAX_DIM;
+            let fits = group.dim <= Rotation::MAX_DIM;
             let (turbo, plain): (Vec<usize>, Vec<usize>) = group.layers.iter().partition(|layer| fits && coded(layer));
             let part = |layers: Vec<usize>, codec| KvGroup { layers, codec, ..group.clone() };
             let parts = [part(plain, group.codec), part(turbo, codec)];

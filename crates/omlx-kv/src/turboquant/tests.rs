@@ -39,7 +39,7 @@ fn distortion(dim: usize, width: Width, vectors: usize) -> (f64, f64, usize) {
     (by_length, fitted, worse)
 }
 
-/// Guards against: the scalar of the length stored.
+/// Seen to fail: the scalar of the length stored.
 #[test]
 fn distortion_is_what_theory_says() {
     let most = |dim, width| match (dim, width) {

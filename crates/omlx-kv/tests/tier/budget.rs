@@ -1,6 +1,7 @@
 //! The budget at every moment, whoever wrote what is there; and the order in which segments go.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,18 +11,24 @@ use omlx_kv::tier::{BlockStore, DiskConfig, DiskStore};
 
 use crate::sample::{chain, get, keys, open, salt, segments, taken};
 
+/// A store of so many bytes, and the most that its folder ever took, looked at after every single write.
+fn watched(folder: &Path, budget: u64) -> (DiskStore, Arc<AtomicU64>) {
+    let faults = Arc::new(Faults::default());
+    let most = Arc::new(AtomicU64::new(0));
+    let (path, seen) = (folder.to_owned(), Arc::clone(&most));
+    faults.watch(move || {
+        seen.fetch_max(taken(&path), Ordering::SeqCst);
+    });
+    let medium = FaultyMedium::new(DiskStore::plain(folder), faults);
+    let (store, _) = DiskStore::over(&DiskConfig::new(folder, budget), Arc::new(medium)).unwrap();
+    (store, most)
+}
+
 #[test]
 fn the_folder_is_within_its_budget_after_every_single_write() {
     let folder = tempfile::tempdir().unwrap();
     let budget = 1 << 20;
-    let faults = Arc::new(Faults::default());
-    let most = Arc::new(AtomicU64::new(0));
-    let (path, seen) = (folder.path().to_owned(), Arc::clone(&most));
-    faults.watch(move || {
-        seen.fetch_max(taken(&path), Ordering::SeqCst);
-    });
-    let medium = FaultyMedium::new(DiskStore::plain(folder.path()), faults);
-    let (store, _) = DiskStore::over(&DiskConfig::new(folder.path(), budget), Arc::new(medium)).unwrap();
+    let (store, most) = watched(folder.path(), budget);
     for turn in 0..60 {
         let sizes = [300, 5_000, 40_000, 1_000];
         store.put(&chain(turn % 3, turn, 9, sizes[turn as usize % 4])).unwrap();
@@ -40,14 +47,7 @@ fn the_folder_is_within_its_budget_after_every_single_write() {
 fn lists_of_many_small_blocks_count_before_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let budget = 600 << 10;
-    let faults = Arc::new(Faults::default());
-    let most = Arc::new(AtomicU64::new(0));
-    let (path, seen) = (folder.path().to_owned(), Arc::clone(&most));
-    faults.watch(move || {
-        seen.fetch_max(taken(&path), Ordering::SeqCst);
-    });
-    let medium = FaultyMedium::new(DiskStore::plain(folder.path()), faults);
-    let (store, _) = DiskStore::over(&DiskConfig::new(folder.path(), budget), Arc::new(medium)).unwrap();
+    let (store, most) = watched(folder.path(), budget);
     for stem in 0..80 {
         store.put(&chain(0, stem, 60, 16)).unwrap();
     }

@@ -33,7 +33,7 @@ fn error(x: &[f32], back: &[f32]) -> f64 {
     x.iter().zip(back).map(|(a, b)| f64::from(a - b).powi(2)).sum()
 }
 
-/// No scalar near the stored one does better, and the squared error is what the width promises. Guards against: the length in place of
+/// No scalar near the stored one does better, and the squared error is what the width promises. Seen to fail: the length in place of
 /// the fitted scalar.
 #[test]
 fn the_scalar_is_the_best_one() {

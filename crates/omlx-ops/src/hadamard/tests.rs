@@ -12,7 +12,7 @@ fn norm(x: &[f32]) -> f64 {
     x.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt()
 }
 
-/// Guards against: the norm missing from the signs.
+/// Seen to fail: the norm missing from the signs.
 #[test]
 fn lengths_stay_and_the_inverse_undoes() {
     for dim in DIMS {
@@ -49,7 +49,7 @@ fn columns_are_orthogonal() {
     }
 }
 
-/// What is stored on disk depends on these bytes. Guards against: the part left out of the key.
+/// What is stored on disk depends on these bytes. Seen to fail: the part left out of the key.
 #[test]
 fn signs_never_change() {
     let bytes = |dim, seed, part| {

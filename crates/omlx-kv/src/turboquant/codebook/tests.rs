@@ -9,7 +9,7 @@ fn close(found: &[f64], expected: &[f64], within: f64) {
     }
 }
 
-/// Guards against: cells that end at a level.
+/// Seen to fail: cells that end at a level.
 #[test]
 fn normal_levels_to_six_digits() {
     let cases: [(usize, f64, &[f64], &[f64]); 5] = [

@@ -30,7 +30,7 @@ fn widths_are_read() {
     }
 }
 
-/// What was found is named, and what would be right. Guards against: a second `k=` that wins.
+/// What was found is named, and what would be right. Seen to fail: a second `k=` that wins.
 #[test]
 fn others_are_refused_by_name() {
     let cases = [
@@ -62,7 +62,7 @@ fn coded(groups: Vec<KvGroup>, store: KvStore) -> Vec<(Vec<usize>, bool)> {
     layout.groups.into_iter().map(|g| (g.layers, matches!(g.codec, Codec::Turbo(_)))).collect()
 }
 
-/// Guards against: a window coded unasked.
+/// Seen to fail: a window coded unasked.
 #[test]
 fn ends_and_windows_stay_plain() {
     let four = KvStore { bits: turbo(Width::Four, Width::Four), ..KvStore::default() };

@@ -131,7 +131,7 @@ fn long_rows() {
     check(&Case { heads: (3, 1), dim: 64, rows: vec![(300, 400), (1, 130)], ..Case::default() }, 4, 3);
 }
 
-/// Rows of several spans: with few tasks threads share spans out, with many a task goes over its own, to the same bits. Guards against:
+/// Rows of several spans: with few tasks threads share spans out, with many a task goes over its own, to the same bits. Seen to fail:
 /// a sink in every span.
 #[test]
 fn rows_of_several_spans() {

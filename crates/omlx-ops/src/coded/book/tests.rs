@@ -7,7 +7,7 @@ fn off(book: &Codebook, y: f32, unit: f32, code: u8) -> f64 {
     (f64::from(y) - f64::from(unit) * f64::from(book.value(code))).abs()
 }
 
-/// Guards against: a bound that is the level below it.
+/// Seen to fail: a bound that is the level below it.
 #[test]
 fn codes_are_of_the_nearest_level() {
     let tables: [&[f32]; 4] = [

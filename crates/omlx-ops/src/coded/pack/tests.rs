@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Guards against: the highest bit first.
+/// Seen to fail: the highest bit first.
 #[test]
 fn the_lowest_bits_come_first() {
     let mut out = [0; 3];

@@ -51,7 +51,7 @@ unsafe fn all<S: Lookup>(codes: &[u8], halves: bool, lut: &Lut, out: &mut [f32; 
     }
 }
 
-/// Guards against: rows loaded in their natural order.
+/// Seen to fail: rows loaded in their natural order.
 #[test]
 fn look_ups_agree() {
     for bits in [2, 3, 4, 6, 8] {
