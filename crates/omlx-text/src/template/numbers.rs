@@ -20,7 +20,10 @@ pub(crate) fn whole(state: &State, value: &Value, base: usize) -> Result<Option<
     }
     if let Some(text) = value.as_str() {
         let digits = text.trim().to_ascii_lowercase().replace('_', "");
-        let (sign, digits) = digits.strip_prefix('-').map_or((1, digits.as_str()), |digits| (-1, digits));
+        let (sign, digits) = match digits.strip_prefix('-') {
+            Some(digits) => (-1, digits),
+            None => (1, digits.strip_prefix('+').unwrap_or(&digits)),
+        };
         let prefix = match base {
             2 => "0b",
             8 => "0o",
@@ -29,7 +32,8 @@ pub(crate) fn whole(state: &State, value: &Value, base: usize) -> Result<Option<
         };
         let digits = digits.strip_prefix(prefix).unwrap_or(digits);
         let base = u32::try_from(base).ok().filter(|base| (2..=36).contains(base));
-        if let Some(number) = base.and_then(|base| i64::from_str_radix(digits, base).ok()) {
+        let one_sign = !digits.starts_with(['-', '+']);
+        if let Some(number) = base.filter(|_| one_sign).and_then(|base| i64::from_str_radix(digits, base).ok()) {
             return Ok(Some(Value::from(sign * number)));
         }
     }

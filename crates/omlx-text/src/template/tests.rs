@@ -66,6 +66,9 @@ fn blocks_and_values_are_jinjas() {
         ("{% if {} %}y{% else %}n{% endif %}{% if {'a':1} %}y{% endif %}", "ny"),
         ("{{ {'a':1}.items()|list }}", "[('a', 1)]"),
         ("{{ 'k' in {'k':1} }}{{ messages is defined }}{{ tools is none }}{{ nope is defined }}", "TrueTrueTrueFalse"),
+        ("{{ ' -5 '|int }} {{ '+5'|int }} {{ '-0x1F'|int(0, 16) }}", "-5 5 -31"),
+        // two signs are no number, whatever stands behind them
+        ("{{ '--5'|int }} {{ '-+5'|int(7) }} {{ '--9223372036854775808'|int }}", "0 7 0"),
         ("{{ 'a<b'.removeprefix('a').removesuffix('b') }}", "<"),
         ("{{ 'a.b.c'.rsplit('.', 1) }}{{ 'a.b'.partition('.')[2] }}", "['a.b', 'c']b"),
         ("{{ 'one  two three'.rsplit(none, 1) }}", "['one  two', 'three']"),
