@@ -63,8 +63,9 @@ pub(super) fn write(gguf: &Path, folder: &Path) -> Done<bool> {
     config.insert("add_bos_token".to_owned(), bos.is_some().into());
     config.insert("clean_up_tokenization_spaces".to_owned(), false.into());
     let put = |name: &str, value: &Value| {
-        let path = folder.join(name);
-        fs::write(&path, format!("{value}\n")).map_err(Failed::at(&path))
+        // Renamed when it is whole: what is there counts as whole.
+        let (path, making) = (folder.join(name), folder.join(format!("{name}.part")));
+        fs::write(&making, format!("{value}\n")).and_then(|()| fs::rename(&making, &path)).map_err(Failed::at(&path))
     };
     put("tokenizer_config.json", &Value::Object(config))?;
     // last: it is what makes the folder whole
