@@ -82,7 +82,7 @@ fn keys_and_values_are_kept_as_told() {
     }
 }
 
-/// Guards against: the setting not handed to the model.
+/// Seen to fail: the setting not handed to the model.
 #[test]
 fn keys_and_values_are_coded_as_told() {
     let exact = computed(DType::F32);

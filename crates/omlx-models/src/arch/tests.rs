@@ -67,7 +67,7 @@ fn qwen2_windows_only_when_switched_on() {
 }
 
 /// Multiply-adds: 30,720 for the projections of a layer, 128 for each position that it looks at.
-/// Guards against: key and value heads counted as query heads; windows counted as endless.
+/// Caught: key and value heads counted as query heads; windows counted as endless.
 #[test]
 fn how_deep_attention_is_half_of_the_work() {
     let depth = |kind, changes| spec(kind, changes).unwrap().depth();

@@ -151,7 +151,7 @@ fn a_template_that_does_not_end_is_tried_once() {
     assert!(matches!(error, Error::TemplateBudget { .. }), "{error:?}");
 }
 
-/// In order, out of order, the same text twice, and one inside another. Guards against: looking only behind the text before.
+/// In order, out of order, the same text twice, and one inside another. Seen to fail: looking only behind the text before.
 #[test]
 fn system_texts_are_found_wherever_they_stand() {
     let system = |texts: &[&str]| -> Vec<Value> {
