@@ -52,9 +52,9 @@ impl Catalog {
         Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
     }
 
-    /// How many models look as if they can be served.
+    /// How many models are loaded, or look as if they can be and were not tried yet.
     pub(crate) fn servable(&self) -> usize {
-        self.rooms.iter().filter(|room| room.card().trouble.is_none()).count()
+        self.rooms.iter().filter(|room| room.failure().is_none()).count()
     }
 
     /// Ends the start: what cannot be served is written to the log, now and whenever that changes.
