@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn a_name_says_where_a_model_lies() {
         let dir = tempfile::tempdir().unwrap();
-        for file in ["shelf/gguf/a.gguf", "shelf/o1/m.gguf", "shelf/o2/m.gguf", "cache/models--o--n/snapshots/c/n.gguf"] {
+        for file in ["shelf/gguf/a.gguf", "shelf/o1/m.gguf", "shelf/o2/m.gguf", "cache/models--o--n/snapshots/c/n.gguf"]
+        {
             let file = dir.path().join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "no model, but named like one").unwrap();
@@ -165,7 +166,7 @@ mod tests {
             given.into_iter().map(|found| found.id).collect::<Vec<_>>()
         };
         assert_eq!(ids(&[]), ["a", "m", "o2/m", "o/n/n"]);
-        assert_eq!(ids(&discover(&[shelf.clone()]).models), ["gguf/a", "o1/m", "o2/m", "o/n/n"]);
+        assert_eq!(ids(&discover(std::slice::from_ref(&shelf)).models), ["gguf/a", "o1/m", "o2/m", "o/n/n"]);
         assert_eq!(ids(&discover(&[shelf.join("gguf")]).models), ["a", "m", "o2/m", "o/n/n"]);
     }
 

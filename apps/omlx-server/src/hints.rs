@@ -12,7 +12,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::Cli;
 
 /// What other servers call a thing, and what it is called here.
-const ELSEWHERE: [(&str, &str); 25] = [
+const ELSEWHERE: [(&str, &str); 24] = [
     ("--ctx", "--context"),
     ("--ctx-size", "--context"),
     ("--n-ctx", "--context"),
@@ -26,7 +26,6 @@ const ELSEWHERE: [(&str, &str); 25] = [
     ("--alias", "--name"),
     ("--served-model-name", "--name"),
     ("--parallel", "--max-concurrent"),
-    ("-np", "--max-concurrent"),
     ("--max-num-seqs", "--max-concurrent"),
     ("--batch-size", "--step-tokens"),
     ("--max-num-batched-tokens", "--step-tokens"),
@@ -115,14 +114,5 @@ mod tests {
             assert!(told(&[typed]).contains(meant), "{}", told(&[typed]));
         }
         assert!(!told(&["--frobnicate"]).contains("omlx-server --model --"));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_key_that_is_no_text_is_named() {
-        use std::os::unix::ffi::OsStringExt as _;
-        let args = || ["omlx-server".into(), OsString::from_vec(vec![0xff])];
-        assert!(read_from(args(), true).unwrap_err().to_string().contains("OMLX_API_KEY is not valid UTF-8"));
-        assert!(!read_from(args(), false).unwrap_err().to_string().contains("OMLX_API_KEY"));
     }
 }

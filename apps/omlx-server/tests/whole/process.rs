@@ -105,7 +105,10 @@ fn a_model_that_finds_no_memory_ends_the_start_unless_another_is_there() {
     random_llama(&dir.path().join("other"), &RandomLlama::default());
     let server = Server::of(dir.path(), &["--model", &llama(), "--memory-guard", "1MB"]);
     let output = server.output();
-    assert!(output.contains("not loaded      llama: no memory now") && output.contains("\"model\": \"other\""), "{output}");
+    assert!(
+        output.contains("not loaded      llama: no memory now") && output.contains("\"model\": \"other\""),
+        "{output}"
+    );
     assert!(output.contains("raise --memory-guard"), "the log says why: {output}");
 }
 
@@ -301,4 +304,14 @@ fn an_empty_key_is_refused_also_beside_the_variable() {
         let said = failure(command.args(args).envs(variable.map(|key| ("OMLX_API_KEY", key))));
         assert!(said.contains("--api-key is empty"), "{said}");
     }
+}
+
+/// clap alone speaks of arguments, and there is none.
+#[cfg(unix)]
+#[test]
+fn a_key_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let key = std::ffi::OsString::from_vec(vec![b'k', 0xff]);
+    let said = failure(command().args(["--model", &llama(), "--port", "0"]).env("OMLX_API_KEY", key));
+    assert!(said.contains("OMLX_API_KEY is not valid UTF-8"), "{said}");
 }
