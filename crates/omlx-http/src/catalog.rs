@@ -34,7 +34,7 @@ pub struct Card {
     pub id: String,
     /// When the model's files were made, in seconds since 1970.
     pub created: u64,
-    /// Its context in tokens, where known without loading it.
+    /// Most tokens of a prompt and its answer, where known without loading it.
     pub context: Option<usize>,
     /// Why it cannot be served, and what to do about it. Such a model is not listed; asking for it shows this text.
     pub trouble: Option<String>,
@@ -49,10 +49,27 @@ pub struct Served {
     pub engine: EngineHandle,
     /// Text to ids and back.
     pub text: Arc<TextModel>,
-    /// Most tokens that one prompt and its answer may have together, in this engine.
-    pub context: usize,
+    /// How long a prompt and its answer may be.
+    pub bounds: Bounds,
     /// What the server's owner set for this model.
     pub settings: Settings,
+}
+
+/// What bounds a prompt and its answer together, in tokens. The two are told apart to clients: a context that is exceeded
+/// asks for a shorter history, and memory that is short for more memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// What the model was made for, or less if its owner said so.
+    pub context: usize,
+    /// What the memory for keys and values holds.
+    pub capacity: usize,
+}
+
+impl Bounds {
+    /// The smaller one.
+    pub fn most(self) -> usize {
+        self.context.min(self.capacity)
+    }
 }
 
 /// Why a name did not become a model.

@@ -24,7 +24,7 @@ mod sse;
 mod trace;
 mod words;
 
-pub use catalog::{Card, Catalog, OpenError, Served};
+pub use catalog::{Bounds, Card, Catalog, OpenError, Served};
 pub use config::Config;
 pub use router::router;
 pub use sampling::{OutOfRange, Parameter, Settings, built_in};

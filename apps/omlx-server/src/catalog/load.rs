@@ -11,7 +11,7 @@ use candle_core::{DType, Device};
 use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
-use omlx_http::{OpenError, Served};
+use omlx_http::{Bounds, OpenError, Served};
 use omlx_kv::{KvGroup, KvLayout};
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
@@ -124,7 +124,7 @@ impl Loader {
             card.parameters as f64 / 1e6,
             readable(card.weight_bytes),
             mixture(&card),
-            served.context,
+            served.bounds.most(),
             Drawing { owner: &self.settings.sampling, author: served.text.defaults() }
         );
         Ok(served)
@@ -157,11 +157,11 @@ impl Loader {
         };
         let fit = config.fit(&model).map_err(fault)?;
         let memory = settling.keep(fit.kv_bytes + fit.step_bytes);
-        let context = fit.context;
-        let wished = self.wished(card.context);
-        if context < wished {
+        let bounds = Bounds { context: fit.context, capacity: fit.capacity };
+        if bounds.capacity < bounds.context {
+            let Bounds { context, capacity } = bounds;
             tracing::warn!(
-                "model {id}: its KV memory of {} holds {context} tokens, not {wished}; \
+                "model {id}: its KV memory of {} holds {capacity} tokens, not the context's {context}; \
                  raise --kv-memory or --memory-guard, or take --kv-dtype f16",
                 readable(config.kv_bytes)
             );
@@ -169,7 +169,7 @@ impl Loader {
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
-        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), context, settings: self.settings.sampling })
+        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, settings: self.settings.sampling })
     }
 
     /// What of `room` is left for keys and values beside the largest step.
@@ -195,13 +195,6 @@ impl Loader {
             },
             step_time: s.step_time,
             ..omlx_engine::Config::new(wish.min(room))
-        }
-    }
-
-    fn wished(&self, model: usize) -> usize {
-        match self.settings.context {
-            Context::Model => model,
-            Context::Tokens(tokens) => tokens.min(model),
         }
     }
 }

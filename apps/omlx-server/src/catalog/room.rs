@@ -57,7 +57,7 @@ impl Room {
 
     pub(crate) fn card(&self) -> Card {
         let state = self.state();
-        let context = if let Door::Open(served) = &state.door { Some(served.context) } else { None };
+        let context = if let Door::Open(served) = &state.door { Some(served.bounds.most()) } else { None };
         // Memory may be there the next time, so only damage is trouble.
         let trouble = state.failure.as_ref().and_then(Failure::damage).map(str::to_owned);
         Card { id: self.id.clone(), created: self.created, context, trouble }

@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 use http_body_util::BodyExt;
 use omlx_api::{Command, EngineHandle, Finish, Generate, Logprobs, Mailbox, Reply, Usage, channel};
 use omlx_fixtures::{END, parrot};
-use omlx_http::{Card, Catalog, Config, OpenError, Served, Settings, router};
+use omlx_http::{Bounds, Card, Catalog, Config, OpenError, Served, Settings, router};
 use omlx_text::TextModel;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -39,6 +39,8 @@ pub(crate) struct Rig {
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) settings: Settings,
+    /// Tokens that the memory for keys and values holds.
+    pub(crate) capacity: usize,
     pub(crate) depth: usize,
     /// Changes the model's folder before it is loaded.
     pub(crate) change: fn(&Path),
@@ -48,7 +50,8 @@ pub(crate) struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        Parts { config: Config::default(), settings: Settings::default(), depth: 64, change: |_| {}, act: None }
+        let (config, settings) = (Config::default(), Settings::default());
+        Parts { config, settings, capacity: 1 << 20, depth: 64, change: |_| {}, act: None }
     }
 }
 
@@ -74,8 +77,8 @@ impl Rig {
         let text = Arc::new(TextModel::load(folder.path()).expect("the parrot's text"));
         let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let served =
-            Served { id: MODEL.to_owned(), engine, text: text.clone(), context: CONTEXT, settings: parts.settings };
+        let bounds = Bounds { context: CONTEXT, capacity: parts.capacity };
+        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, settings: parts.settings };
         let router = router(Arc::new(House(served)), parts.config.clone());
         (Rig { router, text, asked }, mailbox, script)
     }
