@@ -183,11 +183,11 @@ fn life_5_only_what_is_there_decides_and_never_the_limit() {
                         let request = Generate::new((0..prompt).map(|n| (n * n + prompt) % 97).collect(), limit);
                         let (event, ticket) = first_token(&engine, request).await;
                         drop(ticket);
-                        let (context, short) = (u64::from(prompt) > fits, busy && used == HARD);
+                        let (large, short) = (u64::from(prompt) > fits, busy && used == HARD);
                         match event {
-                            Event::Token { .. } => assert!(!context && !short, "{prompt} {limit}"),
-                            Event::Failed(Fault::Refused(Refusal::TooLong { tokens, .. })) => {
-                                assert!(context && tokens == prompt as usize, "{prompt} {limit}");
+                            Event::Token { .. } => assert!(!large && !short, "{prompt} {limit}"),
+                            Event::Failed(Fault::Refused(Refusal::NeverFits { tokens, .. })) => {
+                                assert!(large && tokens == prompt as usize, "{prompt} {limit}");
                             }
                             end => {
                                 assert!(short, "{prompt} {limit}: {end:?}");
