@@ -84,6 +84,16 @@ pub enum Error {
         /// The largest id.
         limit: u32,
     },
+    /// A normalizer that makes a text much longer than it was takes all memory.
+    #[error("{}: its normalizer makes of each byte up to {growth}, at most {limit} are taken; the file was changed, fetch it again", path.display())]
+    Growth {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that one byte can become.
+        growth: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The tokenizer decodes in a way this crate does not know.
     #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip", path.display())]
     Decoder {
