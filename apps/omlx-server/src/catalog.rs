@@ -52,6 +52,11 @@ impl Catalog {
         Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
     }
 
+    /// Sets values for the model of this name, or the only one whose last part it is.
+    pub(crate) fn set(&self, name: &str, settings: &omlx_http::Settings) -> Result<(), OpenError> {
+        self.find(name).map(|room| room.set(settings))
+    }
+
     /// How many models look as if they can be served.
     pub(crate) fn servable(&self) -> usize {
         self.rooms.iter().filter(|room| room.card().trouble.is_none()).count()

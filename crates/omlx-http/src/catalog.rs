@@ -7,7 +7,7 @@ use omlx_api::EngineHandle;
 use omlx_text::TextModel;
 use thiserror::Error;
 
-use crate::sampling::Settings;
+use crate::sampling::Owner;
 
 /// The models behind a router.
 pub trait Catalog: Send + Sync {
@@ -51,8 +51,8 @@ pub struct Served {
     pub text: Arc<TextModel>,
     /// How long a prompt and its answer may be.
     pub bounds: Bounds,
-    /// What the server's owner set for this model.
-    pub settings: Settings,
+    /// What the server's owner set.
+    pub owner: Owner,
 }
 
 /// What bounds a prompt and its answer together, in tokens. The two are told apart to clients: a context that is exceeded

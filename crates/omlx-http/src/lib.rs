@@ -27,4 +27,4 @@ mod words;
 pub use catalog::{Bounds, Card, Catalog, OpenError, Served};
 pub use config::Config;
 pub use router::router;
-pub use sampling::{OutOfRange, Parameter, Settings, built_in};
+pub use sampling::{OutOfRange, Owner, Parameter, Settings, Unsettable, built_in};

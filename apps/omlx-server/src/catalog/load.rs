@@ -11,7 +11,7 @@ use candle_core::{DType, Device};
 use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
-use omlx_http::{Bounds, OpenError, Served};
+use omlx_http::{Bounds, OpenError, Owner, Served, Settings};
 use omlx_kv::{KvGroup, KvLayout};
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::drawing::Drawing;
 use super::promises::{Promises, Settling};
 use crate::cli::KvType;
-use crate::config::{Context, Memory, Settings, readable};
+use crate::config::{self, Context, Memory, readable};
 
 /// Requests that may wait for a place among those that are answered; more are told to come again later.
 const WAITING: usize = 256;
@@ -36,7 +36,7 @@ type Reader = dyn Fn(&Path, &Device, DType) -> Read + Send + Sync;
 
 /// Loads models for one device.
 pub(crate) struct Loader {
-    settings: Settings,
+    settings: config::Settings,
     device: Device,
     turnstile: Arc<Turnstile>,
     promises: Promises,
@@ -83,7 +83,7 @@ impl From<Failure> for OpenError {
 }
 
 impl Loader {
-    pub(crate) fn new(settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
+    pub(crate) fn new(settings: config::Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
         Self {
             settings,
             device,
@@ -97,7 +97,7 @@ impl Loader {
     }
 
     /// Loads a model and starts its engine.
-    pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
+    pub(crate) fn load(&self, id: &str, path: &Path, own: Settings) -> Result<Served, Failure> {
         let start = Instant::now();
         let expected = self.promises.expect(path)?;
         let kv = match self.settings.kv_type {
@@ -116,7 +116,8 @@ impl Loader {
             tracing::info!("model {id} has no chat template: chats are refused, /v1/completions works");
         }
         let settling = self.promises.settle(expected, card.weight_bytes);
-        let served = self.open(id, path, (text, model, &card), settling)?;
+        let mut served = self.open(id, path, (text, model, &card), settling)?;
+        served.owner.model = own;
         tracing::info!(
             "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}",
             start.elapsed().as_secs_f32(),
@@ -125,7 +126,7 @@ impl Loader {
             readable(card.weight_bytes),
             mixture(&card),
             served.bounds.most(),
-            Drawing { owner: &self.settings.sampling, author: served.text.defaults() }
+            Drawing { owner: &served.owner, author: served.text.defaults() }
         );
         Ok(served)
     }
@@ -169,7 +170,8 @@ impl Loader {
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
-        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, settings: self.settings.sampling })
+        let owner = Owner { all: self.settings.sampling, ..Owner::default() };
+        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })
     }
 
     /// What of `room` is left for keys and values beside the largest step.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use omlx_fixtures::{RandomLlama, random_llama};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::server::Server;
 

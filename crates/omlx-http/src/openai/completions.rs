@@ -61,9 +61,8 @@ fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error
 }
 
 fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize) -> omlx_text::Result<Vec<Prompt>> {
-    let from_text = |prompt: String| {
-        Ok(Prompt { tokens: text.encode_within(&prompt, true, most)?, echo: echo.then_some(prompt) })
-    };
+    let from_text =
+        |prompt: String| Ok(Prompt { tokens: text.encode_within(&prompt, true, most)?, echo: echo.then_some(prompt) });
     let from_ids = |tokens: Vec<u32>| {
         let echo = if echo { Some(text.decode(&tokens, true)?) } else { None };
         Ok(Prompt { tokens, echo })

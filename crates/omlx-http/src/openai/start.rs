@@ -69,7 +69,7 @@ pub(super) async fn start(
     terms: Terms,
     prompts: Vec<Prompt>,
 ) -> Result<Vec<Answer>, Error> {
-    let (sampling, most) = resolve(&ask.settings, &served.settings, served.text.defaults());
+    let (sampling, most) = resolve(&ask.settings, &served.owner, served.text.defaults());
     let sampling = Sampling { logit_bias: ask.logit_bias.clone(), ..sampling };
     let most = most.or(terms.most).unwrap_or(usize::MAX);
     let rooms = prompts.iter().map(|prompt| room(served.bounds, prompt, terms)).collect::<Result<Vec<_>, _>>()?;

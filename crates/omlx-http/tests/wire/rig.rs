@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 use http_body_util::BodyExt;
 use omlx_api::{Command, EngineHandle, Finish, Generate, Logprobs, Mailbox, Reply, Usage, channel};
 use omlx_fixtures::{END, parrot};
-use omlx_http::{Bounds, Card, Catalog, Config, OpenError, Served, Settings, router};
+use omlx_http::{Bounds, Card, Catalog, Config, OpenError, Owner, Served, router};
 use omlx_text::TextModel;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -38,7 +38,7 @@ pub(crate) struct Rig {
 /// What a rig is made of, where the default is not enough.
 pub(crate) struct Parts {
     pub(crate) config: Config,
-    pub(crate) settings: Settings,
+    pub(crate) owner: Owner,
     /// Tokens that the memory for keys and values holds.
     pub(crate) capacity: usize,
     pub(crate) depth: usize,
@@ -50,8 +50,8 @@ pub(crate) struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        let (config, settings) = (Config::default(), Settings::default());
-        Parts { config, settings, capacity: 1 << 20, depth: 64, change: |_| {}, act: None }
+        let (config, owner) = (Config::default(), Owner::default());
+        Parts { config, owner, capacity: 1 << 20, depth: 64, change: |_| {}, act: None }
     }
 }
 
@@ -78,7 +78,7 @@ impl Rig {
         let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let bounds = Bounds { context: CONTEXT, capacity: parts.capacity };
-        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, settings: parts.settings };
+        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, owner: parts.owner };
         let router = router(Arc::new(House(served)), parts.config.clone());
         (Rig { router, text, asked }, mailbox, script)
     }

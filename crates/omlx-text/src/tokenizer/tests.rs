@@ -44,7 +44,7 @@ fn too_long_a_text_is_refused() {
 }
 
 /// A byte-level tokenizer with one key replaced.
-fn with(key: &str, value: serde_json::Value) -> Vec<u8> {
+fn with(key: &str, value: Value) -> Vec<u8> {
     let mut file = json!({"version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
         "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false},
@@ -74,7 +74,8 @@ fn a_file_that_cannot_be_used_is_refused_when_it_is_read() {
 
 #[test]
 fn a_text_may_be_as_long_as_its_normal_form_stays_small() {
-    let growing = with("normalizer", json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(512)}));
+    let growing =
+        with("normalizer", json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(512)}));
     let tokenizer = Tokenizer::from_json(&growing, Path::new("tokenizer.json")).unwrap();
     let limit = MAX_NORMALIZED_BYTES / 512;
     assert_eq!(tokenizer.encode("a", false).unwrap().len(), 512);
