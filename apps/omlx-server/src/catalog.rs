@@ -43,6 +43,11 @@ impl Catalog {
             if !paths.insert(real) {
                 continue;
             }
+            if model.id.chars().any(char::is_control) {
+                // It would end lines of the log and of what is printed.
+                tracing::warn!("{:?}: a name with a line break or another control character; rename it", model.path);
+                continue;
+            }
             if !ids.insert(model.id.clone()) {
                 tracing::warn!("{}: a model named {} is already served from elsewhere", model.path.display(), model.id);
                 continue;

@@ -100,6 +100,9 @@ impl Resolved {
                 models.model.len()
             );
         }
+        if models.name.as_deref().is_some_and(|name| name.contains(char::is_control)) {
+            bail!("--name holds a line break or another control character, which no name of a model can");
+        }
         if models.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
             bail!("--name is empty, and no request could ask for the model; leave it out, or give a name");
         }

@@ -171,8 +171,12 @@ pub enum Error {
         message: String,
     },
     /// The chat template failed on this chat.
-    #[error("chat template, line {line}: {reason}")]
+    #[error(
+        "{origin}: chat template, line {line}: {reason}; change the messages to what the template expects, mend or replace it (a chat_template.jinja in the model's folder goes before others), or use the completions route (/v1/completions), which needs none"
+    )]
     TemplateFailed {
+        /// The file, and the key in it.
+        origin: String,
         /// Line in the template, from 1; 0 when not known.
         line: usize,
         /// What the template engine said.
@@ -260,8 +264,18 @@ impl Error {
     /// What to do about a fault whose own words do not say.
     fn way_out(&self) -> &'static str {
         match self {
-            Self::Gguf(_) => "; fetch the file again, or load the model's own folder with its tokenizer.json",
+            Self::Gguf(omlx_gguf::Error::In { fault, .. }) => Self::gguf_way_out(fault),
+            Self::Gguf(fault) => Self::gguf_way_out(fault),
             _ => "",
+        }
+    }
+
+    fn gguf_way_out(fault: &omlx_gguf::Error) -> &'static str {
+        match fault {
+            // It is not the contents.
+            omlx_gguf::Error::NotAFile => "",
+            omlx_gguf::Error::Io(_) => "; put the file back, or mend what keeps it from being read",
+            _ => "; fetch the file again, or load the model's own folder with its tokenizer.json",
         }
     }
 

@@ -71,6 +71,14 @@ async fn ended(engine: &EngineHandle) {
     tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the engine has stopped");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_name_that_would_break_the_log_is_not_offered() {
+    let dir = models(&["good", "bad\nname", "b\u{1b}[31m"]);
+    let names: Vec<String> = catalog(dir.path()).cards().into_iter().map(|card| card.id).collect();
+    assert_eq!(names, ["good"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_does_not_stop_the_load() {
     let dir = models(&["m"]);
