@@ -174,12 +174,16 @@ fn ggml_id(kind: GgmlType) -> u32 {
 
 /// Random blocks whose scales make values of about a tenth.
 fn random(kind: GgmlType, blocks: usize, seed: u64) -> Vec<u8> {
-    let (halves, exponent): (&[usize], u8) = match kind {
-        GgmlType::Q8_0 => (&[0], 0x10),
-        GgmlType::Q4_0 | GgmlType::Q5_0 => (&[0], 0x20),
-        GgmlType::Q4_1 | GgmlType::Q5_1 => (&[0, 2], 0x20),
-        GgmlType::Q4K | GgmlType::Q5K => (&[0, 2], 0x0c),
-        GgmlType::Q6K => (&[208], 0x08),
+    // where the scale stands and how large it is, and what the offset behind it is in scales: values around zero
+    let (at, size, offset) = match kind {
+        GgmlType::Q8_0 => (0, 0.001, None),
+        GgmlType::Q4_0 => (0, 0.02, None),
+        GgmlType::Q5_0 => (0, 0.01, None),
+        GgmlType::Q4_1 => (0, 0.02, Some(-7.5)),
+        GgmlType::Q5_1 => (0, 0.01, Some(-15.5)),
+        GgmlType::Q4K => (0, 0.0005, Some(7.5)),
+        GgmlType::Q5K => (0, 0.00025, Some(15.5)),
+        GgmlType::Q6K => (208, 0.0001, None),
         other => panic!("{other} has no rule"),
     };
     let mut state = seed;
@@ -190,7 +194,11 @@ fn random(kind: GgmlType, blocks: usize, seed: u64) -> Vec<u8> {
     let mut all = Vec::new();
     for _ in 0..blocks {
         let mut block: Vec<u8> = (0..kind.block_bytes()).map(|_| byte()).collect();
-        halves.iter().for_each(|h| block[h + 1] = block[h + 1] & 0x83 | exponent);
+        let scale = size * (1.0 + f32::from(byte()) / 256.0);
+        block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+        if let Some(offset) = offset {
+            block[at + 2..at + 4].copy_from_slice(&f16::from_f32(scale * offset).to_le_bytes());
+        }
         all.extend(block);
     }
     all
