@@ -62,9 +62,9 @@ impl Catalog {
         self.find(name).map(|room| room.set(settings))
     }
 
-    /// How many models look as if they can be served.
+    /// How many models are loaded, or look as if they can be and were not tried yet.
     pub(crate) fn servable(&self) -> usize {
-        self.rooms.iter().filter(|room| room.card().trouble.is_none()).count()
+        self.rooms.iter().filter(|room| room.failure().is_none()).count()
     }
 
     /// Ends the start: what cannot be served is written to the log, now and whenever that changes.

@@ -1,8 +1,9 @@
 //! From what the user named to the models that will be served: given ones first, then whatever the folders hold.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use omlx_hub::{Config, Found, Progress, discover, resolve};
 
@@ -19,24 +20,33 @@ pub(crate) struct Finds {
 
 /// Looks the given models up (fetching them where that is needed and allowed) and through the folders.
 pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
+    for dir in &wanted.model_dirs {
+        if dir.is_file() && dir.extension().is_none_or(|end| end != "gguf") {
+            bail!("--model-dir {}: a file; give the folder that holds the models", dir.display());
+        }
+    }
     let hub = hub_config(&wanted.model_dirs, wanted.offline);
     let mut models = Vec::new();
     for model in &wanted.models {
         let bar = Bar::new();
         let looked = resolve(&model.source, &hub, &mut |progress| bar.show(progress));
         bar.end();
-        let mut found = match looked {
+        let found = match looked {
             // Listed with the reason, like one below --model-dir, so that the others can be served.
             Err(omlx_hub::Error::Incomplete { found, .. }) => *found,
             looked => looked.map_err(|error| told(&model.source, &error, &hub))?,
         };
-        if let Some(alias) = &model.alias {
-            found.id.clone_from(alias);
-        }
         models.push(found);
     }
-    let given = models.iter().map(|m: &Found| m.id.clone()).collect();
     let survey = discover(&wanted.model_dirs);
+    let fetched = |found: &Found| hub.hub_cache.as_ref().is_some_and(|cache| found.path.starts_with(cache));
+    call_by_place(&mut models, &survey.models, fetched);
+    for (found, asked) in models.iter_mut().zip(&wanted.models) {
+        if let Some(alias) = &asked.alias {
+            found.id.clone_from(alias);
+        }
+    }
+    let given = models.iter().map(|m: &Found| m.id.clone()).collect();
     for skipped in &survey.skipped {
         tracing::warn!("{}: {}", skipped.path.display(), skipped.why);
     }
@@ -45,6 +55,30 @@ pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
     }
     models.extend(survey.models);
     Ok(Finds { models, given })
+}
+
+/// Calls each given model by where it lies, however it was asked for: one below `--model-dir` by its path there, as if it had
+/// not been given; one from the hub by its name there; and every other by the last part of its path.
+fn call_by_place(given: &mut [Found], below: &[Found], fetched: impl Fn(&Found) -> bool) {
+    let real = |found: &Found| found.path.canonicalize().ok();
+    let below: Vec<_> = below.iter().map(|found| (real(found), &found.id)).collect();
+    let mut taken = HashSet::new();
+    for found in given {
+        let place = real(found);
+        if let Some((_, id)) = below.iter().find(|(other, _)| other.is_some() && *other == place) {
+            found.id.clone_from(id);
+        } else if !fetched(found) {
+            let name = found.path.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.strip_suffix(".gguf").unwrap_or(&name);
+            // A snapshot of another cache lies in a folder that no one would ask for, so that one keeps the name of its repository.
+            // And of two that would be called the same the second keeps its longer name.
+            let is_last = found.id.rsplit('/').next() == Some(name);
+            if is_last && !taken.contains(name) {
+                found.id = name.to_owned();
+            }
+        }
+        taken.insert(found.id.clone());
+    }
 }
 
 /// The failure with the flag that asked for it, and names that are like the one that leads nowhere.
@@ -106,9 +140,34 @@ impl Bar {
 
 #[cfg(test)]
 mod tests {
-    //! Names that are like others.
+    //! Names: what a model is called, and which are like others.
 
-    use super::near;
+    use std::fs;
+
+    use omlx_hub::discover;
+
+    use super::{call_by_place, near};
+
+    /// Seen to fail: a model of the shelf called `gguf/a` by its name and `a` by its path.
+    #[test]
+    fn a_name_says_where_a_model_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["shelf/gguf/a.gguf", "shelf/o1/m.gguf", "shelf/o2/m.gguf", "cache/models--o--n/snapshots/c/n.gguf"] {
+            let file = dir.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "no model, but named like one").unwrap();
+        }
+        let (shelf, cache) = (dir.path().join("shelf"), dir.path().join("cache"));
+        let all = || discover(&[shelf.clone(), cache.clone()]).models;
+        let ids = |below: &[_]| {
+            let mut given = all();
+            call_by_place(&mut given, below, |found| found.path.starts_with(&cache));
+            given.into_iter().map(|found| found.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&[]), ["a", "m", "o2/m", "o/n/n"]);
+        assert_eq!(ids(&discover(&[shelf.clone()]).models), ["gguf/a", "o1/m", "o2/m", "o/n/n"]);
+        assert_eq!(ids(&discover(&[shelf.join("gguf")]).models), ["a", "m", "o2/m", "o/n/n"]);
+    }
 
     #[test]
     fn near_names() {

@@ -5,6 +5,7 @@ mod catalog;
 mod cli;
 mod config;
 mod find;
+mod hints;
 mod limit;
 mod places;
 mod serve;
@@ -14,7 +15,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
@@ -37,7 +37,7 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn run() -> Result<ExitCode> {
-    let resolved = config::Resolved::new(cli::Cli::parse())?;
+    let resolved = config::Resolved::new(hints::read()?)?;
     start::log(resolved.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ending = runtime.block_on(start::run(resolved));

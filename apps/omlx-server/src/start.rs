@@ -91,15 +91,22 @@ fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
     Ok(catalog)
 }
 
-/// Loads the models that were named on the command line. It is enough that one model can be served.
+/// Loads the models that were named on the command line. It is enough that one model can be served. What finds no memory now
+/// may find it later, but a server that has nothing else would invite to questions that it cannot answer.
 async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
     for id in given {
         // What fails is in the catalog, with the reason.
         let _ = catalog.open(id).await;
     }
     if !given.is_empty() && catalog.servable() == 0 {
-        let why: Vec<String> = catalog.failures().iter().map(|(id, why)| format!("{id}: {why}")).collect();
-        bail!("no model can be served\n  {}", why.join("\n  "));
+        // Most reasons begin with the path, which ends in the name.
+        let says = |id: &str, why: &str| {
+            let place = why.split(": ").next().unwrap_or_default();
+            place.trim_end_matches(".gguf").ends_with(id)
+        };
+        let line = |(id, why): &(&str, String)| if says(id, why) { why.clone() } else { format!("{id}: {why}") };
+        let why: Vec<String> = catalog.failures().iter().map(line).collect();
+        bail!("no model can be served, so the server does not start\n  {}", why.join("\n  "));
     }
     catalog.started();
     Ok(())
@@ -108,7 +115,10 @@ async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
 /// The URL, what was resolved, and something to try.
 fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Result<()> {
     let cards = catalog.cards();
-    let (good, bad): (Vec<_>, Vec<_>) = cards.iter().partition(|card| card.trouble.is_none());
+    let (sound, bad): (Vec<_>, Vec<_>) = cards.iter().partition(|card| card.trouble.is_none());
+    let failed: Vec<&str> = catalog.failures().iter().map(|(id, _)| *id).collect();
+    // What found no memory stays in the list, since it may find it later, but nobody is invited to ask it now.
+    let (late, good): (Vec<_>, Vec<_>) = sound.into_iter().partition(|card| failed.contains(&card.id.as_str()));
     let named = |card: &&Card| match card.context {
         Some(context) => format!("{} (loaded, context {context})", card.id),
         None => card.id.clone(),
@@ -120,6 +130,10 @@ fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Resu
     let mut out = std::io::stdout().lock();
     writeln!(out, "omlx-server {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  models          {}{more}", names.join(", "))?;
+    if !late.is_empty() {
+        let ids: Vec<&str> = late.iter().map(|card| card.id.as_str()).collect();
+        writeln!(out, "  not loaded      {}: no memory now (the log says more)", ids.join(", "))?;
+    }
     if !bad.is_empty() {
         writeln!(out, "  not offered     {} (the log says why)", bad.len())?;
     }

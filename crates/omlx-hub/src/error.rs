@@ -29,6 +29,12 @@ pub enum Error {
         /// What was given.
         path: PathBuf,
     },
+    /// A link that leads to no model of the hub.
+    #[error("{link} is no link to a model of the hub; give owner/name, or fetch the file and give its path")]
+    Link {
+        /// What was given.
+        link: String,
+    },
     /// A path to a file that is no model by itself.
     #[error("{}: a file, but no .gguf file; give the .gguf file, or the folder that holds config.json", path.display())]
     NoModelFile {

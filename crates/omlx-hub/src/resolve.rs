@@ -77,10 +77,15 @@ pub fn resolve(name: &str, config: &Config, progress: &mut dyn FnMut(&Progress) 
     if let Some(found) = at_path(name)? {
         return servable(found);
     }
+    let short = unlinked(name, config.hub.as_ref());
+    let name = short.as_deref().unwrap_or(name);
     if let Some(found) = in_dirs(name, &config.model_dirs)? {
         return servable(found);
     }
     let repo: Option<Repo> = name.parse().ok();
+    if name.contains("://") {
+        return Err(Error::Link { link: name.to_owned() });
+    }
     if Path::new(name).is_file() {
         return Err(Error::NoModelFile { path: name.into() });
     }
@@ -99,6 +104,28 @@ pub fn resolve(name: &str, config: &Config, progress: &mut dyn FnMut(&Progress) 
         }
     }
     Err(not_found(name, config, repo.is_some()))
+}
+
+/// The hosts whose links are known; the given hub's is one more.
+const HOSTS: [&str; 3] = ["huggingface.co", "www.huggingface.co", "hf.co"];
+
+/// What a link to a model's page or file on the hub says, as it comes from a browser, in the short form.
+fn unlinked(link: &str, hub: Option<&Hub>) -> Option<String> {
+    let bare = |url: &str| ["https://", "http://"].iter().find_map(|s| url.strip_prefix(s)).map(str::to_owned);
+    let rest = bare(link).unwrap_or_else(|| link.to_owned());
+    let rest = rest.split(['?', '#']).next()?.trim_end_matches('/');
+    let own = hub.and_then(|hub| bare(&hub.endpoint));
+    let known = HOSTS.into_iter().chain(own.as_deref());
+    let path = known.filter_map(|host| rest.strip_prefix(host)?.strip_prefix('/')).next()?;
+    let at = |revision: &str| if revision == "main" { String::new() } else { format!("@{revision}") };
+    match path.split('/').collect::<Vec<_>>().as_slice() {
+        [owner, name] => Some(format!("{owner}/{name}")),
+        [owner, name, "tree", revision] => Some(format!("{owner}/{name}{}", at(revision))),
+        [owner, name, "blob" | "resolve", revision, file @ ..] if !file.is_empty() => {
+            Some(format!("{owner}/{name}/{}{}", file.join("/"), at(revision)))
+        }
+        _ => None,
+    }
 }
 
 fn not_found(name: &str, config: &Config, is_repo: bool) -> Error {

@@ -2,6 +2,7 @@
 //!
 //! Models load side by side: files are read under no lock, so one that hangs is the trouble of those who asked for it.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -141,18 +142,24 @@ impl Loader {
     ) -> Result<Served, Failure> {
         let room = self.room_beside(&model, settling.room_bytes);
         let config = self.engine_config(room);
-        let limit = match config.kv_bytes == room && settling.guarded() {
-            true => "; the memory guard leaves no more, raise --memory-guard",
-            false => "",
+        let whose = match (config.kv_bytes == room, settling.guarded()) {
+            (false, _) => Whose::Flag(self.settings.kv_memory),
+            (true, true) => Whose::Guard,
+            (true, false) => Whose::Machine,
         };
         let fault = |error: omlx_engine::Error| {
-            let said = format!("{}: {error}{limit}", path.display());
-            let small = matches!(error, omlx_engine::Error::Cache(omlx_kv::Error::Budget { .. }));
+            let omlx_engine::Error::Cache(omlx_kv::Error::Budget { budget_bytes, least_bytes, tokens }) = error else {
+                return Failure::NoRoom(format!("{}: {error}", path.display()));
+            };
+            let said = format!(
+                "{}: {} for keys and values are too small: a sequence of {tokens} tokens takes {}; {whose}",
+                path.display(),
+                readable(budget_bytes),
+                readable(least_bytes)
+            );
             // A fixed size never grows, and a share or the guard's may.
-            match self.settings.kv_memory {
-                Memory::Bytes(bytes) if small && bytes <= room => {
-                    Failure::Unusable(format!("{said}; raise --kv-memory, which is {}", readable(bytes)))
-                }
+            match whose {
+                Whose::Flag(Memory::Bytes(_)) => Failure::Unusable(said),
                 _ => Failure::NoRoom(said),
             }
         };
@@ -197,6 +204,31 @@ impl Loader {
             },
             step_time: s.step_time,
             ..omlx_engine::Config::new(wish.min(room))
+        }
+    }
+}
+
+/// Who set the limit that was too small for keys and values.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// `--kv-memory`.
+    Flag(Memory),
+    /// The memory guard.
+    Guard,
+    /// Nobody: no more memory is free.
+    Machine,
+}
+
+impl fmt::Display for Whose {
+    /// The way out, in terms of the flag that helps; the library that found it out knows no flags.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(size @ Memory::Bytes(_)) => write!(f, "raise --kv-memory, which is {size}"),
+            Self::Flag(share @ Memory::Percent(_)) => {
+                write!(f, "raise --kv-memory, which is {share} of the memory that is free")
+            }
+            Self::Guard => f.write_str("the memory guard leaves no more, raise --memory-guard"),
+            Self::Machine => f.write_str("no more memory is free, end other programs or use a smaller model"),
         }
     }
 }

@@ -46,8 +46,14 @@ impl Guarding {
 
 /// Why a text says nothing to the memory guard.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("expected safe, balanced, aggressive, off, a size with a unit (24GiB) or a share of all memory (60%); {0}")]
-pub(crate) struct NotGuarding(NotMemory);
+pub(crate) enum NotGuarding {
+    /// No tier, and no amount.
+    #[error("expected safe, balanced, aggressive, off, a size with a unit (24GiB) or a share of all memory (60%)")]
+    Form,
+    /// An amount out of range.
+    #[error(transparent)]
+    Amount(NotMemory),
+}
 
 impl FromStr for Guarding {
     type Err = NotGuarding;
@@ -58,7 +64,11 @@ impl FromStr for Guarding {
             "safe" => Self::Tier(Tier::Safe),
             "balanced" => Self::Tier(Tier::Balanced),
             "aggressive" => Self::Tier(Tier::Aggressive),
-            amount => Self::Most(amount.parse().map_err(NotGuarding)?),
+            amount => Self::Most(amount.parse().map_err(|not| match not {
+                // Its own words on the form would be the same list once more.
+                NotMemory::Form => NotGuarding::Form,
+                not => NotGuarding::Amount(not),
+            })?),
         })
     }
 }

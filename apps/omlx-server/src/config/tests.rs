@@ -52,6 +52,9 @@ fn what_is_refused() {
     refused("--model m --kv-bits k=4", "no v=");
     refused("--model m --kernels none", "possible values");
     refused("--model m --memory-guard bold", "safe, balanced, aggressive, off");
+    refused("--model m --memory-guard 120%", "lies above 0% and at most at 100%");
+    let twice = format!("{:#}", resolve("--model m --memory-guard 12").map(|r| r.to_string()).unwrap_err());
+    assert_eq!(twice.matches("with a unit").count(), 1, "{twice}");
     refused("--model m --step-ms 60001", "0..=60000");
     refused("--model m --temperature 2.5", "'--temperature <T>': has to be between 0 and 2");
     refused("--model m --temp -1", "has to be between 0 and 2");

@@ -133,3 +133,31 @@ fn repository_names() {
         assert_eq!(text.parse::<Repo>().unwrap().to_string(), text);
     }
 }
+
+/// Links as a browser gives them. Seen to fail: one to a file read as a folder of that name.
+#[test]
+fn links_to_the_hub_are_names() {
+    let mirror = Hub::at("http://127.0.0.1:9/");
+    for (link, name) in [
+        ("https://huggingface.co/o/n", Some("o/n")),
+        ("https://huggingface.co/o/n/", Some("o/n")),
+        ("http://hf.co/o/n?library=x", Some("o/n")),
+        ("huggingface.co/o/n#files", Some("o/n")),
+        ("https://huggingface.co/o/n/tree/main", Some("o/n")),
+        ("https://huggingface.co/o/n/tree/v2", Some("o/n@v2")),
+        ("https://huggingface.co/o/n/blob/main/f.gguf", Some("o/n/f.gguf")),
+        ("https://huggingface.co/o/n/resolve/v2/q/f.gguf?download=true", Some("o/n/q/f.gguf@v2")),
+        ("http://127.0.0.1:9/o/n", Some("o/n")),
+        ("https://huggingface.co/o", None),
+        ("https://huggingface.co/o/n/discussions", None),
+        ("https://huggingface.company/o/n", None),
+        ("https://elsewhere.example/o/n", None),
+        ("o/n", None),
+    ] {
+        assert_eq!(super::unlinked(link, Some(&mirror)).as_deref(), name, "{link}");
+    }
+    let error = quietly("https://elsewhere.example/o/n", &Config::default()).unwrap_err();
+    assert!(matches!(error, Error::Link { .. }) && error.to_string().contains("give owner/name"), "{error}");
+    let error = quietly("https://huggingface.co/o/n", &Config::default()).unwrap_err();
+    assert!(error.to_string().starts_with("no model `o/n` here"), "{error}");
+}
