@@ -46,9 +46,11 @@ pub struct Snapshot {
     pub steps: u64,
     /// Steps that failed since the start, each with the requests in it.
     pub failed_steps: u64,
-    /// Time spent in steps that succeeded, in microseconds.
+    /// Times that a sequence gave up its blocks and had to wait until it could go on.
+    pub parked: u64,
+    /// Time spent on steps that succeeded, in microseconds: all but sleep and the wait for the device while others use it.
     pub step_micros: u64,
-    /// The part of it in which the model did not compute: planning, staging, sampling, booking.
+    /// The part of it between two passes of the model: sampling, booking, telling, taking requests, planning, staging.
     pub host_micros: u64,
 }
 

@@ -216,6 +216,7 @@ fn the_snapshot_reaches_every_handle() {
         generated_tokens: 6,
         steps: 7,
         failed_steps: 1,
+        parked: 2,
         step_micros: 5_000,
         host_micros: 40,
     };

@@ -3,6 +3,8 @@
 //! Here a request is checked against the model (the only place that knows its vocabulary), given a sequence, or
 //! refused. Here too the scheduler hears how short memory is, and the rows of clients that went away are dropped, wherever they are: queued, in prefill or in decode.
 
+use std::time::Instant;
+
 use omlx_api::{Command, Fault, Generate, Priority, Refusal, Reply, Sampling, Usage};
 use omlx_blocks::SeqId;
 use omlx_sched::{Arrival, Refused};
@@ -30,7 +32,10 @@ impl Engine {
                 return true;
             }
             self.mailbox.publish(self.stats.snapshot(&self.sched));
-            match self.mailbox.wait() {
+            self.clock.pause(Instant::now());
+            let command = self.mailbox.wait();
+            self.clock.resume(Instant::now());
+            match command {
                 Some(Command::Generate(request, reply)) => {
                     self.press();
                     self.admit(*request, reply);
@@ -68,6 +73,7 @@ impl Engine {
             Priority::Batch => omlx_sched::Priority::Batch,
         };
         if let Err(refused) = self.sched.arrive(Arrival { seq, tokens, limit, stop, priority }) {
+            self.refused(refused);
             return reply.fail(Fault::Refused(refusal(refused)));
         }
         let sampler = Sampler::new(sampling, logprobs, mask, self.sched.tokens(seq));
