@@ -33,5 +33,15 @@ impl KvCache {
     }
 }
 
+impl Drop for KvCache {
+    /// An allocator may keep what is freed for later, and a cache is most of what a process takes.
+    fn drop(&mut self) {
+        for pool in self.layers.iter().flat_map(|layer| layer.tensors()) {
+            // What fails here is freed all the same.
+            let _ = give_back(pool, 0..pool.dims()[0]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Pools that take memory only where they were written, and give it back where nothing is kept any more.
 //!
 //! A pool is one tensor, so that an op sees one address; what comes and goes are the pages below it. Memory that was given back reads as
-//! zeros and is taken again by the next write. Only Linux on the CPU: a graphics device's memory is not the process's, and other
+//! zeros and is taken again by the next write. Allocators keep what is freed, the system does not: so a pool is given back before it is
+//! freed, too. Only Linux on the CPU: a graphics device's memory is not the process's, and other
 //! systems take pages back when they like, which helps nobody who has to stay below a limit now.
 
 use std::ops::Range;
@@ -12,14 +13,14 @@ use half::vec::HalfBitsVecExt as _;
 use crate::dispatch::holds_pages;
 use crate::{Error, Result};
 
-/// A pool of zeros `[slots, ..]`. On the CPU it takes no memory before it is written.
+/// A pool of zeros `[slots, ..]`. Where the process's pages can be given back it takes no memory before it is written.
 ///
 /// # Errors
 /// When the device has no room.
 pub fn empty_pool(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
     let count = shape.iter().product::<usize>();
     // Zeros of the plain types come untouched from the system; candle writes those of the half types one by one.
-    Ok(match dtype {
+    let pool = match dtype {
         DType::F16 if holds_pages(device) => {
             Tensor::from_vec(vec![0u16; count].reinterpret_into::<half::f16>(), shape, device)?
         }
@@ -27,7 +28,10 @@ pub fn empty_pool(shape: &[usize], dtype: DType, device: &Device) -> Result<Tens
             Tensor::from_vec(vec![0u16; count].reinterpret_into::<half::bf16>(), shape, device)?
         }
         _ => Tensor::zeros(shape, dtype, device)?,
-    })
+    };
+    // An allocator that has kept freed memory has just cleared it by hand, and so touched all of it.
+    give_back(&pool, 0..shape.first().copied().unwrap_or(0))?;
+    Ok(pool)
 }
 
 /// Whether [`give_back`] can do anything for pools on this device.

@@ -1,7 +1,7 @@
 //! Who waits, who gives way and who is refused while memory is short.
 
 use omlx_blocks::SeqId;
-use omlx_sched::{Config, Outcome, Pressure, Refused, Sched};
+use omlx_sched::{Arrival, Config, Outcome, Pressure, Refused, Sched};
 
 use crate::{CONFIG, arrival, check, finish, sched, step};
 
@@ -91,7 +91,7 @@ fn cached_blocks_are_given_up_and_held_ones_are_not() {
     assert_eq!((sched.ledger().idle_blocks(group), sched.ledger().spare_blocks(group)), (4, 5));
     assert_eq!(given(sched.give_up(false)), 3);
     assert_eq!(given(sched.give_up(false)), 1);
-    sched.arrive(arrival(2, 17, 3)).unwrap();
+    sched.arrive(Arrival { seq: SeqId(2), ..arrival(1, 17, 3) }).unwrap();
     let (plan, _) = step(&mut sched);
     assert_eq!(plan.rows[0].start, 4, "the front of the chain is worth most and is still here");
     assert_eq!(given(sched.give_up(true)), 0, "all that has content is held");
