@@ -80,7 +80,7 @@ fn the_footprint_follows() {
         let (rows, width) = (1 << 12, 1 << 12);
         let pool = empty_pool(&[rows, 1, width], dtype, &Device::Cpu).unwrap();
         let all = rows * width * dtype.size_in_bytes();
-        // Seen to fail: half types filled one by one.
+        // Seen to fail: half types filled one by one and not given back then.
         assert!(resident(&pool) < all / 100, "nothing was written");
         pool.slice_set(&Tensor::ones((rows, 1, width), dtype, &Device::Cpu).unwrap(), 0, 0).unwrap();
         assert!(resident(&pool) > all / 10 * 9);
