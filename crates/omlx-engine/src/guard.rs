@@ -4,10 +4,12 @@
 //! and the largest step are promised before they are taken, so a process cannot outgrow its limit by serving. *While* it
 //! serves: is memory short ([`Guard::reading`])? That is about what is in use and not about what a request might need, so
 //! no request is ever refused for its `max_tokens`. The engine asks between two steps; there is no thread, and nobody
-//! looks while all are idle.
+//! looks while all are idle. Who finds memory short wakes those who sleep, so that they give back what they only keep.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use omlx_api::Bell;
 
 mod os;
 mod status;
@@ -73,6 +75,8 @@ pub struct Guard {
 struct State {
     limits: Limits,
     tally: Tally,
+    /// Of the engines, which may be asleep on memory that others are short of.
+    bells: Vec<Bell>,
     /// What the process took before it promised anything.
     base_bytes: u64,
     promised_bytes: u64,
@@ -91,7 +95,7 @@ impl Guard {
     pub fn new(limits: Limits, meter: Box<dyn Meter>) -> Arc<Self> {
         let base_bytes = meter.measure().map_or(0, |now| now.footprint_bytes);
         let (tally, reading) = (Tally::default(), Reading::default());
-        let state = State { limits, tally, base_bytes, promised_bytes: 0, read_at: None, reading };
+        let state = State { limits, tally, bells: Vec::new(), base_bytes, promised_bytes: 0, read_at: None, reading };
         Arc::new(Guard { meter, state: Mutex::new(state) })
     }
 
@@ -132,6 +136,21 @@ impl Guard {
             Some(measure) => Reading { number, ..judge(state.limits, measure) },
             None => Reading { number, limit_bytes: state.limits.most_bytes, ..Reading::default() },
         };
+        if state.reading.strain != Strain::None {
+            state.bells.retain(Bell::ring);
+        }
+    }
+
+    /// What was seen last, by whoever looked.
+    pub(crate) fn last(&self) -> Reading {
+        self.state().reading
+    }
+
+    /// Has this bell rung whenever somebody finds memory short, so that an engine that sleeps gives back what it only keeps.
+    pub(crate) fn wakes(&self, bell: Bell) {
+        let mut state = self.state();
+        state.bells.retain(Bell::is_heard); // those of engines that have ended
+        state.bells.push(bell);
     }
 
     /// Bytes that may still be promised: what the limit leaves beside everything that is promised or in use.

@@ -11,6 +11,7 @@ use omlx_sched::{Arrival, Refused};
 
 use crate::engine::Engine;
 use crate::live::Live;
+use crate::press::Asked;
 use crate::sampler::Sampler;
 
 impl Engine {
@@ -18,13 +19,13 @@ impl Engine {
     pub(crate) fn receive(&mut self) -> bool {
         loop {
             // Before anyone is taken: a look from before a sleep is old.
-            self.press();
+            self.press(Asked::Now);
             // At most a mailbox full, or clients that are quicker than refusals could keep the step waiting.
             for _ in 0..self.depth {
                 match self.mailbox.try_next() {
                     Some(Command::Generate(request, reply)) => self.admit(*request, reply),
                     Some(Command::Stop) => return false,
-                    None => break,
+                    Some(Command::Look) | None => break,
                 }
             }
             self.sweep();
@@ -37,9 +38,11 @@ impl Engine {
             self.clock.resume(Instant::now());
             match command {
                 Some(Command::Generate(request, reply)) => {
-                    self.press();
+                    self.press(Asked::Now);
                     self.admit(*request, reply);
                 }
+                // Whoever rang has just looked.
+                Some(Command::Look) => self.press(Asked::Last),
                 Some(Command::Stop) | None => return false,
             }
         }

@@ -57,11 +57,23 @@ impl Press {
     }
 }
 
+/// What is asked of the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// How memory is.
+    Now,
+    /// How it was when anybody looked last.
+    Last,
+}
+
 impl Engine {
     /// Asks the guard, gives back what it can if memory is short, and tells the scheduler what is new.
-    pub(crate) fn press(&mut self) {
+    pub(crate) fn press(&mut self, asked: Asked) {
         let Some(press) = &self.press else { return };
-        let mut reading = press.promise.guard().reading(Instant::now());
+        let mut reading = match asked {
+            Asked::Now => press.promise.guard().reading(Instant::now()),
+            Asked::Last => press.promise.guard().last(),
+        };
         if reading.number != press.seen && reading.strain != Strain::None && self.give_back(reading.strain) > 0 {
             reading = self.press.as_ref().map_or(reading, |press| press.promise.guard().look(Instant::now()));
         }

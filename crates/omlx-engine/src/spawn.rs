@@ -66,6 +66,9 @@ pub fn spawn(
     let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
     let (handle, mailbox) = channel(config.waiting);
     let Place { turnstile, memory } = place;
+    if let Some(promise) = &memory {
+        promise.guard().wakes(mailbox.bell());
+    }
     let engine = Engine {
         device: device.clone(),
         model,

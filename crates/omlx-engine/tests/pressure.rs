@@ -162,6 +162,32 @@ fn cached_blocks_go_before_anybody_is_refused() {
         while !served(&engine).await {}
         drop(running);
     });
+    others_wake(&runtime);
+}
+
+/// An engine asleep on 64 MiB of cached blocks, and another one that is asked something while memory is short.
+/// Seen to fail: nobody is woken.
+fn others_wake(runtime: &tokio::runtime::Runtime) {
+    let guard = Guard::new(Limits::most(1 << 40, None), Box::new(System));
+    let start = || {
+        let place = Place { memory: Some(guard.promise(128 * MIB)), ..Place::default() };
+        let config = Config { rows: 4, step_time: None, ..Config::new(128 * MIB) };
+        spawn(Box::new(Fat::new()), Salt::of(&[]), &Device::Cpu, config, place).unwrap()
+    };
+    let (asleep, awake) = (start(), start());
+    runtime.block_on(async {
+        for n in 0..4 {
+            ask(&asleep, prompt(n, 2048), 1).await;
+        }
+        assert_eq!(cached(&ask(&asleep, prompt(2, 2048), 1).await, &prompt(2, 2048)), 2048 - 64);
+        guard.set_limits(Limits::most(used() - 16 * MIB, None));
+        let begin = Instant::now();
+        while guard.status(Instant::now()).given_back_bytes < 60 * MIB {
+            assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", guard.status(Instant::now()));
+            ask(&awake, prompt(7, 10), 1).await;
+        }
+        assert_eq!(cached(&ask(&asleep, prompt(2, 2048), 1).await, &prompt(2, 2048)), 0, "what it kept is gone");
+    });
 }
 
 async fn next(ticket: &mut omlx_api::Ticket, tokens: &[u32]) -> u32 {

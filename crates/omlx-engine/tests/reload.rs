@@ -55,7 +55,8 @@ fn round(dir: &Path, guard: &std::sync::Arc<Guard>, runtime: &tokio::runtime::Ru
 fn thirty_loads_and_unloads_take_what_the_first_took() {
     let dir = tempfile::tempdir().unwrap();
     // 16 MiB of weights, and 4 KiB of keys and values for each token.
-    let shape = RandomLlama { heads: 32, kv_heads: 32, windows: vec![None; 4], context: 4096, ..RandomLlama::default() };
+    let shape =
+        RandomLlama { heads: 32, kv_heads: 32, windows: vec![None; 4], context: 4096, ..RandomLlama::default() };
     random_llama(dir.path(), &shape);
     let limit = 16 * MIB + 64 * MIB;
     let guard = Guard::new(Limits::most(used() + limit, None), Box::new(System));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use omlx_blocks::GroupSize;
 use omlx_ops::{
-    Attend, Coded, CodedPool, Coding, Pool, attention, attention_coded, empty_pool, read_codes, write_codes, write_slots,
+    Attend, Coded, CodedPool, Coding, Pool, attention, attention_coded, empty_pool, read_codes, write_codes,
+    write_slots,
 };
 
 use crate::{Batch, Codec, KvGroup, KvLayout, Result};

@@ -53,7 +53,14 @@ pub(crate) struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        Parts { config: Config::default(), settings: Settings::default(), depth: 64, change: |_| {}, act: None, memory: None }
+        Parts {
+            config: Config::default(),
+            settings: Settings::default(),
+            depth: 64,
+            change: |_| {},
+            act: None,
+            memory: None,
+        }
     }
 }
 

@@ -11,13 +11,7 @@ const BLOCK: usize = 64;
 /// Two layers of one group and one of another; ten blocks each, all written.
 #[track_caller]
 fn check(codec: Codec) {
-    let group = |layers: &[usize]| KvGroup {
-        layers: layers.to_vec(),
-        heads: 4,
-        dim: 64,
-        reach: Reach::All,
-        codec,
-    };
+    let group = |layers: &[usize]| KvGroup { layers: layers.to_vec(), heads: 4, dim: 64, reach: Reach::All, codec };
     let layout = KvLayout { groups: vec![group(&[0, 2]), group(&[1])] };
     let sizes = [GroupSize { reach: Reach::All, blocks: 10 }; 2];
     let kv = KvCache::new(layout, &sizes, BLOCK, &Device::Cpu).unwrap();
