@@ -12,7 +12,7 @@ use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
 use omlx_engine::guard::Guard;
-use omlx_http::{Card, OpenError, Served};
+use omlx_http::{Card, Memory, OpenError, Served};
 use omlx_hub::Found;
 
 use crate::config::Settings;
@@ -20,6 +20,7 @@ use crate::config::Settings;
 mod drawing;
 mod load;
 mod look;
+mod memory;
 mod promises;
 mod room;
 
@@ -31,6 +32,7 @@ use room::Room;
 pub(crate) struct Catalog {
     rooms: Vec<Arc<Room>>,
     loader: Arc<Loader>,
+    guard: Option<Arc<Guard>>,
 }
 
 impl Catalog {
@@ -54,7 +56,7 @@ impl Catalog {
             }
             rooms.push(Arc::new(Room::new(model)));
         }
-        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
+        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard.clone())), guard }
     }
 
     /// Sets values for the model of this name, or the only one whose last part it is.
@@ -122,6 +124,10 @@ impl omlx_http::Catalog for Catalog {
     fn engines(&self) -> Vec<(String, EngineHandle)> {
         let engine = |room: &Arc<Room>| Some((room.id().to_owned(), room.engine()?));
         self.rooms.iter().filter_map(engine).collect()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.guard.as_deref().map(memory::seen)
     }
 }
 

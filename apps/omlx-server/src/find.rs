@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn a_name_says_where_a_model_lies() {
         let dir = tempfile::tempdir().unwrap();
-        for file in ["shelf/gguf/a.gguf", "shelf/o1/m.gguf", "shelf/o2/m.gguf", "cache/models--o--n/snapshots/c/n.gguf"] {
+        for file in ["shelf/gguf/a.gguf", "shelf/o1/m.gguf", "shelf/o2/m.gguf", "cache/models--o--n/snapshots/c/n.gguf"]
+        {
             let file = dir.path().join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "no model, but named like one").unwrap();

@@ -7,6 +7,7 @@ use omlx_api::EngineHandle;
 use omlx_text::TextModel;
 use thiserror::Error;
 
+use crate::memory::Memory;
 use crate::sampling::Owner;
 
 /// The models behind a router.
@@ -25,6 +26,11 @@ pub trait Catalog: Send + Sync {
 
     /// The engines that are loaded now, dead ones included, with their models' ids.
     fn engines(&self) -> Vec<(String, EngineHandle)>;
+
+    /// What the memory guard sees; `None` where nobody watches the memory.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
 }
 
 /// What a list of models says about one of them.

@@ -15,6 +15,7 @@ mod config;
 mod entropy;
 mod error;
 mod health;
+mod memory;
 mod metrics;
 mod near;
 mod openai;
@@ -26,5 +27,6 @@ mod words;
 
 pub use catalog::{Bounds, Card, Catalog, OpenError, Served};
 pub use config::Config;
+pub use memory::Memory;
 pub use router::router;
 pub use sampling::{OutOfRange, Owner, Parameter, Settings, Unsettable, built_in};

@@ -64,7 +64,7 @@ impl Sched {
         }
     }
 
-    /// How long the step of this plan took, from one plan to the next; sets the size of the next chunks.
+    /// How long the step of this plan took, with all that lay between the step before and it; sets the size of the next chunks.
     pub fn took(&mut self, plan: &Plan, micros: u64) {
         let cost = plan.chunk_rows().map(|row| self.cost.of(row.start, row.len)).sum();
         self.pace.learn(cost, micros);

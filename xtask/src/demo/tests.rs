@@ -39,7 +39,10 @@ fn answers() {
 fn the_speed_is_said() {
     let answer = http::Answer { text: "Hi.".to_owned(), prompt: 9, tokens: 30, seconds: 0.5 };
     let said = answer.speed();
-    assert!(said.starts_with("30 tokens in 0.50 s, 60 tokens/s from the question sent to the answer received"), "{said}");
+    assert!(
+        said.starts_with("30 tokens in 0.50 s, 60 tokens/s from the question sent to the answer received"),
+        "{said}"
+    );
     assert!(said.contains("prompt's 9 tokens included"), "{said}");
 }
 

@@ -102,7 +102,8 @@ fn a_repository_is_fetched_once_and_then_served_from_here() {
     assert!(asked.iter().all(|(_, key)| key == &format!("Bearer {TOKEN}")), "{asked:?}");
 
     // From the cache: allowed to ask or not, nobody is asked. And it is the same model as the folder itself.
-    for more in [&["--model", "o/n"][..], &["--model", "o/n", "--offline"], &["--model", "https://huggingface.co/o/n"]] {
+    for more in [&["--model", "o/n"][..], &["--model", "o/n", "--offline"], &["--model", "https://huggingface.co/o/n"]]
+    {
         let server = Server::start_with(user(&hub, &home).args(more));
         assert_eq!(server.completions(&request("o/n")).send().ok()["choices"][0]["text"], first);
     }

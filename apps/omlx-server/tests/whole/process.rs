@@ -105,7 +105,10 @@ fn a_model_that_finds_no_memory_ends_the_start_unless_another_is_there() {
     random_llama(&dir.path().join("other"), &RandomLlama::default());
     let server = Server::of(dir.path(), &["--model", &llama(), "--memory-guard", "1MB"]);
     let output = server.output();
-    assert!(output.contains("not loaded      llama: no memory now") && output.contains("\"model\": \"other\""), "{output}");
+    assert!(
+        output.contains("not loaded      llama: no memory now") && output.contains("\"model\": \"other\""),
+        "{output}"
+    );
     assert!(output.contains("raise --memory-guard"), "the log says why: {output}");
 }
 
@@ -183,7 +186,7 @@ fn a_closed_terminal_lets_running_answers_finish_and_nohup_outlives_it() {
     assert!(answer.ends_with("data: [DONE]"), "{answer}");
     assert!(server.ended(Duration::from_secs(10)).success());
 
-    let mut nohup = std::process::Command::new("nohup");
+    let mut nohup = Command::new("nohup");
     nohup.args([env!("CARGO_BIN_EXE_omlx-server"), "--port", "0", "--model", &llama()]);
     let mut server = Server::start_with(nohup.env_remove("OMLX_API_KEY"));
     server.signal("HUP");
