@@ -78,10 +78,11 @@ fn life_5_what_is_refused_follows_from_the_prompt_alone() {
     }
 }
 
-/// Seen to fail: pools that are filled when they are made (`vec![x; n]` of a half type).
+/// Eight of them in 1 KiB a token are 64 MiB, more than is left beside the process itself. Seen to fail, at 103 MiB: pools of a
+/// quarter of the free memory in an engine that nobody watches. Either of the two alone is made good by the other.
 #[test]
 fn life_5_eight_long_prompts_at_once_stay_below_the_limit() {
-    let (_dir, server, limit) = serve(&["--kv-dtype", "f16"]);
+    let (_dir, server, limit) = serve(&[]);
     assert!(taken(&server, 10, 1, 99));
     server.settle(Duration::from_secs(10));
     thread::scope(|scope| {
