@@ -1,4 +1,9 @@
 //! `dist`: the release binary, and a dry run of publishing every public crate.
+//!
+//! The dry run builds each crate from its packaged files alone, candle included, which takes minutes; the tests do the same
+//! without building ([`packaging`]): what a manifest lacks, a file that is left out, or a sibling's version shows there too.
+
+use std::process::Command;
 
 use crate::shell::{self, Done, Flags};
 use crate::tidy::layers::LAYERS;
@@ -16,19 +21,31 @@ pub(crate) fn run(args: &[String]) -> Done {
     let dirty = flags.switch("--allow-dirty");
     flags.end()?;
 
-    println!("== release binaries");
-    shell::run(&mut shell::cargo(["build", "--release", "--locked", "--package", "omlx-server"]))?;
+    println!("== 1 of 2: the release binary");
+    shell::run_aloud(&mut shell::cargo(["build", "--release", "--locked", "--package", "omlx-server"]))?;
 
     let packages = public()?;
-    println!("== publish, dry run: {}", packages.join(", "));
+    println!("== 2 of 2: publish {} crates, dry run; each is built from its package, in minutes", packages.len());
+    let mut command = publish(&packages);
+    if dirty {
+        command.arg("--allow-dirty");
+    }
+    shell::run_aloud(&mut command)
+}
+
+/// Packages every public crate, without building it; a step of the tests.
+pub(crate) fn packaging() -> Done<Command> {
+    let mut command = publish(&public()?);
+    command.args(["--no-verify", "--allow-dirty", "--quiet"]);
+    Ok(command)
+}
+
+fn publish(packages: &[String]) -> Command {
     // all at once: cargo then lets each crate see its unpublished siblings through a registry of its own making,
     // and builds every one from its packaged files alone
     let mut command = shell::cargo(["publish", "--dry-run", "--locked"]);
     command.args(packages.iter().flat_map(|p| ["--package", p]));
-    if dirty {
-        command.arg("--allow-dirty");
-    }
-    shell::run(&mut command)
+    command
 }
 
 /// The crates that are published, lowest layer first.

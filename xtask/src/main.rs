@@ -1,6 +1,6 @@
 //! The workspace's own chores, as `cargo xtask COMMAND`.
 //!
-//! One file per command. Everything heavy is done by shelling out to cargo and python3, so that this builds in seconds.
+//! One file per command. Everything heavy is done by shelling out to cargo and python3, so that there is little to build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks to its user")]
 
 mod bench;

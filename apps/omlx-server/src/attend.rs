@@ -43,6 +43,8 @@ pub(crate) struct Patience {
     pub(crate) body: Duration,
     /// For anything to be sent to it once it has ended its sending side; after that it counts as gone.
     pub(crate) half: Duration,
+    /// To take any of what is sent to it; after that it counts as gone.
+    pub(crate) deaf: Duration,
     /// To complete its request when the server is about to end, or all connections are taken.
     pub(crate) short: Duration,
 }
@@ -83,6 +85,7 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
     http.timer(TokioTimer::new()).header_read_timeout(patience.head).half_close(true);
     let mut connection = pin!(http.serve_connection(wire, service));
     let mut left = pin!(left(&read, &account, patience.half));
+    let mut deaf = pin!(deaf(&account, patience.deaf));
     let mut closing = pin!(closing(stop.clone(), &account, patience.short));
     let mut yielding = pin!(yielding(crowded, &account, patience.short));
     let mut stopping = false;
@@ -100,6 +103,7 @@ pub(crate) async fn attend(stream: TcpStream, house: House) {
                 connection.as_mut().graceful_shutdown();
             }
             () = &mut left => return tracing::debug!("a client left before its answer"),
+            () = &mut deaf => return tracing::debug!("a client did not take its answer"),
             () = &mut closing => return,
             () = &mut yielding => return tracing::debug!("a client that asked for nothing made room for others"),
         }
@@ -122,6 +126,19 @@ async fn left(socket: &OwnedReadHalf, account: &Account, patience: Duration) {
         }
         // Unread bytes and an end both keep the socket ready.
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Ends when the client has taken nothing of what is sent to it for as long as `patience`: its request would keep its place among
+/// those that run, or its answer the memory, for ever.
+async fn deaf(account: &Account, patience: Duration) {
+    loop {
+        account.blocking().await;
+        let sent = account.sent();
+        tokio::time::sleep(patience).await;
+        if account.blocked() && account.sent() == sent {
+            return;
+        }
     }
 }
 

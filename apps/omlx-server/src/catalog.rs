@@ -12,7 +12,7 @@ use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
 use omlx_engine::guard::Guard;
-use omlx_http::{Card, OpenError, Served};
+use omlx_http::{Card, Memory, OpenError, Served};
 use omlx_hub::Found;
 
 use crate::config::Settings;
@@ -20,6 +20,7 @@ use crate::config::Settings;
 mod drawing;
 mod load;
 mod look;
+mod memory;
 mod promises;
 mod room;
 
@@ -31,6 +32,7 @@ use room::Room;
 pub(crate) struct Catalog {
     rooms: Vec<Arc<Room>>,
     loader: Arc<Loader>,
+    guard: Option<Arc<Guard>>,
 }
 
 impl Catalog {
@@ -43,13 +45,23 @@ impl Catalog {
             if !paths.insert(real) {
                 continue;
             }
+            if model.id.chars().any(char::is_control) {
+                // It would end lines of the log and of what is printed.
+                tracing::warn!("{:?}: a name with a line break or another control character; rename it", model.path);
+                continue;
+            }
             if !ids.insert(model.id.clone()) {
                 tracing::warn!("{}: a model named {} is already served from elsewhere", model.path.display(), model.id);
                 continue;
             }
             rooms.push(Arc::new(Room::new(model)));
         }
-        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard)) }
+        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard.clone())), guard }
+    }
+
+    /// Sets values for the model of this name, or the only one whose last part it is.
+    pub(crate) fn set(&self, name: &str, settings: &omlx_http::Settings) -> Result<(), OpenError> {
+        self.find(name).map(|room| room.set(settings))
     }
 
     /// How many models are loaded, or look as if they can be and were not tried yet.
@@ -112,6 +124,10 @@ impl omlx_http::Catalog for Catalog {
     fn engines(&self) -> Vec<(String, EngineHandle)> {
         let engine = |room: &Arc<Room>| Some((room.id().to_owned(), room.engine()?));
         self.rooms.iter().filter_map(engine).collect()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.guard.as_deref().map(memory::seen)
     }
 }
 

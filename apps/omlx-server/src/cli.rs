@@ -193,7 +193,7 @@ pub(crate) struct Work {
 /// How tokens are drawn where a request does not say; the same ranges as a request's.
 #[derive(Args, Clone, Debug)]
 #[command(
-    next_help_heading = "Sampling (a request's own values win; without either, the model's generation_config.json)"
+    next_help_heading = "Sampling (the first that says: request, --set, the model's generation_config.json, flags below)"
 )]
 pub(crate) struct Sampling {
     /// How freely tokens are drawn, 0 to 2: 0 always takes the likeliest.
@@ -219,6 +219,26 @@ pub(crate) struct Sampling {
     #[arg(long, visible_alias = "repeat-penalty", value_name = "R", allow_negative_numbers = true,
         value_parser = |text: &str| Parameter::RepetitionPenalty.parse(text))]
     pub(crate) repetition_penalty: Option<f32>,
+
+    /// Most new tokens of an answer [default: 16 for completions, what the context leaves for chats]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: Option<u32>,
+
+    /// Values for one model, which win over its author's: --set smollm2:temperature=0.2,max_tokens=512. May be given several
+    /// times. Settings: temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, max_tokens.
+    #[arg(long, value_name = "MODEL:NAME=VALUE,..", value_parser = of_one_model)]
+    pub(crate) set: Vec<(String, omlx_http::Settings)>,
+}
+
+/// A model's name and what is set for it. The last colon counts: a name may have some, values have none.
+fn of_one_model(text: &str) -> Result<(String, omlx_http::Settings), String> {
+    match text.rsplit_once(':') {
+        Some((model, settings)) if !model.is_empty() => settings
+            .parse()
+            .map(|settings| (model.to_owned(), settings))
+            .map_err(|error: omlx_http::Unsettable| error.to_string()),
+        _ => Err("a model's name and a colon come first, as in smollm2:temperature=0.2".to_owned()),
+    }
 }
 
 impl Sampling {
@@ -230,6 +250,7 @@ impl Sampling {
             top_p: self.top_p,
             min_p: self.min_p,
             repetition_penalty: self.repetition_penalty,
+            max_tokens: self.max_tokens.map(|most| most as usize),
             ..omlx_http::Settings::default()
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Resolved {
     pub(crate) port: u16,
     pub(crate) access: Access,
     pub(crate) settings: Settings,
+    /// What is set for single models, by their names.
+    pub(crate) model_settings: Vec<(String, omlx_http::Settings)>,
     pub(crate) guard: Guarded,
     pub(crate) device: Device,
     pub(crate) log_level: LogLevel,
@@ -71,7 +73,7 @@ pub(crate) struct Settings {
     /// How long a step may take while somebody waits for the next token.
     pub(crate) step_time: Option<Duration>,
     pub(crate) threads: usize,
-    /// What the owner set; a request's own values win.
+    /// What the owner set for models whose authors say nothing.
     pub(crate) sampling: omlx_http::Settings,
 }
 
@@ -97,6 +99,9 @@ impl Resolved {
                 "--name renames one model, but --model was given {} times; name the folders as they should be called",
                 models.model.len()
             );
+        }
+        if models.name.as_deref().is_some_and(|name| name.contains(char::is_control)) {
+            bail!("--name holds a line break or another control character, which no name of a model can");
         }
         if models.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
             bail!("--name is empty, and no request could ask for the model; leave it out, or give a name");
@@ -136,6 +141,7 @@ impl Resolved {
                 threads: omlx_ops::threads(),
                 sampling: sampling.settings(),
             },
+            model_settings: sampling.set,
             guard: work.memory_guard.resolve(),
             device,
             log_level,
@@ -180,10 +186,11 @@ impl fmt::Display for Resolved {
         };
         writeln!(f, "  device          {device}, {} threads{kernels}", s.threads)?;
         writeln!(f, "  memory guard    {}", self.guard)?;
+        let own = if self.model_settings.is_empty() { "" } else { " else those of --set," };
         if s.sampling == omlx_http::Settings::default() {
-            writeln!(f, "  sampling        the request's values, else the model's")?;
+            writeln!(f, "  sampling        the request's values,{own} else the model's")?;
         } else {
-            writeln!(f, "  sampling        the request's values, else {}, else the model's", s.sampling)?;
+            writeln!(f, "  sampling        the request's values,{own} else the model's, else {}", s.sampling)?;
         }
         write!(f, "  steps           {} tokens", s.step_tokens)?;
         match s.step_time {

@@ -7,10 +7,47 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Below the usual limit of 1024 open files, with room for models and logs.
+/// Most connections at a time.
 const CONNECTIONS: usize = 900;
+/// Open files that are left to models, caches and logs.
+const OTHER_FILES: u64 = 124;
+/// Open files to ask the system for. Its soft limit is 256 on a Mac and 1024 on most others, and the hard one far above.
+const WISHED_FILES: u64 = 8192;
 
-/// A listener that accepts no more than [`CONNECTIONS`] at a time.
+/// How many connections the system's limit of open files leaves room for, once it is raised as far as is allowed and useful.
+#[cfg(unix)]
+pub(crate) fn connections() -> anyhow::Result<usize> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wished = WISHED_FILES.min(maximum.unwrap_or(u64::MAX));
+    let files = match current {
+        Some(files) if files < wished => match setrlimit(Resource::Nofile, Rlimit { current: Some(wished), maximum }) {
+            Ok(()) => wished,
+            Err(_) => files,
+        },
+        files => files.unwrap_or(u64::MAX),
+    };
+    beside(files)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn connections() -> anyhow::Result<usize> {
+    Ok(CONNECTIONS)
+}
+
+/// Connections beside everything else, of so many open files.
+fn beside(files: u64) -> anyhow::Result<usize> {
+    let room = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    if room == 0 {
+        anyhow::bail!(
+            "this process may open {files} files, and a server needs some {}; raise the limit (ulimit -n 1024)",
+            OTHER_FILES + 100
+        );
+    }
+    Ok(room.min(CONNECTIONS))
+}
+
+/// A listener that accepts only so many connections at a time.
 pub(crate) struct Limited {
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -18,8 +55,8 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(CONNECTIONS)), crowded: watch::Sender::new(false) }
+    pub(crate) fn new(listener: TcpListener, connections: usize) -> Self {
+        Self { listener, room: Arc::new(Semaphore::new(connections)), crowded: watch::Sender::new(false) }
     }
 
     /// Turns true while no further connection can be accepted.
@@ -43,5 +80,21 @@ impl Limited {
             tracing::debug!("no TCP_NODELAY: {error}");
         }
         (stream, permit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Of few open files some are kept for everything else.
+
+    use super::{CONNECTIONS, OTHER_FILES, beside};
+
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        assert_eq!(beside(u64::MAX).unwrap(), CONNECTIONS);
+        assert_eq!(beside(1024).unwrap(), 900);
+        assert_eq!(beside(256).unwrap(), 132);
+        assert_eq!(beside(OTHER_FILES + 1).unwrap(), 1);
+        assert!(beside(OTHER_FILES).unwrap_err().to_string().contains("ulimit -n"));
     }
 }

@@ -27,6 +27,7 @@ const PATIENCE: Patience = Patience {
     head: Duration::from_secs(30),
     body: Duration::from_secs(30),
     half: Duration::from_millis(500),
+    deaf: Duration::from_secs(120),
     short: Duration::from_secs(1),
 };
 
@@ -69,14 +70,14 @@ pub(crate) async fn bind(host: &str, port: u16, access: &Access) -> Result<(TcpL
 /// Answers requests until told to stop. `close` keeps answers from beginning that have not begun, `cut` ends those that
 /// would not end by themselves.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    (listener, connections): (TcpListener, usize),
     app: axum::Router,
     mut signals: mpsc::Receiver<()>,
     close: impl FnOnce(),
     cut: impl FnOnce(),
 ) -> Ending {
     let (stop, stopped) = watch::channel(false);
-    let mut listener = Limited::new(listener);
+    let mut listener = Limited::new(listener, connections);
     let house = House { app, patience: PATIENCE, owed: Arc::default(), crowded: listener.crowded(), stop: stopped };
     let mut clients = JoinSet::new();
     loop {
@@ -121,13 +122,14 @@ async fn all(clients: &mut JoinSet<()>) {
     while clients.join_next().await.is_some() {}
 }
 
-/// A message for each SIGINT and SIGTERM.
+/// A message for each SIGINT and SIGTERM, and for each SIGHUP (the terminal is closed) unless that was to be ignored (`nohup`).
 pub(crate) fn signals() -> Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(2);
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        let hangup = (!ignores_hangup()).then(SignalKind::hangup);
+        for kind in [SignalKind::interrupt(), SignalKind::terminate()].into_iter().chain(hangup) {
             let (mut stream, sender) = (signal(kind).context("cannot watch for signals")?, sender.clone());
             tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(()).await.is_ok() {} });
         }
@@ -135,4 +137,13 @@ pub(crate) fn signals() -> Result<mpsc::Receiver<()>> {
     #[cfg(not(unix))]
     tokio::spawn(async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).await.is_ok() {} });
     Ok(receiver)
+}
+
+/// Whether this process was started to outlive its terminal. Where the system does not say, SIGHUP is left as it is.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    // SIGHUP is the first signal, and so the lowest bit.
+    ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_none_or(|mask| mask & 1 == 1)
 }

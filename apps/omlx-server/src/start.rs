@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::cli::LogLevel;
 use crate::config::{Access, Resolved};
 use crate::find::{Finds, find};
+use crate::limit::connections;
 use crate::serve::{Ending, bind, serve, signals};
 
 /// Sends the log to the standard error. Neither prompts nor answers nor keys are ever logged.
@@ -44,6 +45,7 @@ pub(crate) fn log(level: LogLevel) {
 /// Opens the port, finds and loads the models, answers until told to stop.
 pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
     let mut signals = signals()?;
+    let connections = connections()?;
     let (listener, address) = bind(&resolved.host, resolved.port, &resolved.access).await?;
     let resolved = Arc::new(resolved);
     let prepare = async {
@@ -70,7 +72,7 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
         tracing::warn!("the standard output cannot be written ({error}); listening on http://{}", reachable(address));
     }
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
-    Ok(serve(listener, app, signals, || catalog.close(), || catalog.stop()).await)
+    Ok(serve((listener, connections), app, signals, || catalog.close(), || catalog.stop()).await)
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
@@ -79,6 +81,12 @@ fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
     if catalog.cards().is_empty() {
         let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| d.display().to_string()).collect();
         bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));
+    }
+    for (name, settings) in &resolved.model_settings {
+        if let Err(error) = catalog.set(name, settings) {
+            let names: Vec<String> = catalog.cards().into_iter().take(10).map(|card| card.id).collect();
+            bail!("--set {name}: {error}; models here: {}", names.join(", "));
+        }
     }
     Ok(catalog)
 }

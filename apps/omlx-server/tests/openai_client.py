@@ -42,8 +42,14 @@ def own_environment():
     ready = home / "ready"
     if not ready.exists() or ready.read_text() != OPENAI:
         print(f"making {home} with {OPENAI}", flush=True)
-        venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", OPENAI], check=True)
+        try:
+            venv.create(home, with_pip=True, clear=True)
+        except subprocess.CalledProcessError:
+            sys.exit("error: python3 cannot make a virtual environment with pip in it; install the package python3-venv of your system")
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", OPENAI]
+        if subprocess.run(install).returncode != 0:
+            sys.exit(f"error: {OPENAI} cannot be installed (see above); a package index has to be in reach: "
+                     "PIP_INDEX_URL names another, HTTPS_PROXY a proxy. `cargo xtask test --quick` leaves this part out.")
         ready.write_text(OPENAI)
     sys.exit(subprocess.run([python, __file__, *sys.argv[1:]]).returncode)
 

@@ -6,14 +6,21 @@
 //! What must stay true: replies are never dropped while the lock is held, since that wakes their readers.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::reply::{Reply, Ticket, pair};
 use crate::{Busy, Generate};
 
 /// Opens a door with room for `depth` requests that the engine has not taken yet (at least 1).
 pub fn channel(depth: usize) -> (EngineHandle, Mailbox) {
-    let state = State { queue: VecDeque::new(), open: true, stop: Stop::No, handles: 1, snapshot: Snapshot::default() };
+    let state = State {
+        queue: VecDeque::new(),
+        open: true,
+        stop: Stop::No,
+        rung: false,
+        handles: 1,
+        snapshot: Snapshot::default(),
+    };
     let door = Arc::new(Door { depth: depth.max(1), state: Mutex::new(state), changed: Condvar::new() });
     (EngineHandle { door: Arc::clone(&door) }, Mailbox { door })
 }
@@ -25,6 +32,8 @@ pub enum Command {
     Generate(Box<Generate>, Reply),
     /// Stop at this step boundary. Told once.
     Stop,
+    /// Somebody has rung the [`Bell`]: nothing is asked, but the world has changed. Told only to who slept.
+    Look,
 }
 
 /// What an engine says about itself after each step.
@@ -46,9 +55,11 @@ pub struct Snapshot {
     pub steps: u64,
     /// Steps that failed since the start, each with the requests in it.
     pub failed_steps: u64,
-    /// Time spent in steps that succeeded, in microseconds.
+    /// Times that a sequence gave up its blocks and had to wait until it could go on.
+    pub parked: u64,
+    /// Time spent on steps that succeeded, in microseconds: all but sleep and the wait for the device while others use it.
     pub step_micros: u64,
-    /// The part of it in which the model did not compute: planning, staging, sampling, booking.
+    /// The part of it between two passes of the model: sampling, booking, telling, taking requests, planning, staging.
     pub host_micros: u64,
 }
 
@@ -65,6 +76,7 @@ struct State {
     /// The mailbox exists.
     open: bool,
     stop: Stop,
+    rung: bool,
     handles: usize,
     snapshot: Snapshot,
 }
@@ -147,6 +159,33 @@ impl Drop for EngineHandle {
     }
 }
 
+/// Wakes an engine that sleeps. It keeps neither the engine alive nor its mailbox.
+#[derive(Clone, Debug)]
+pub struct Bell {
+    door: Weak<Door>,
+}
+
+impl Bell {
+    /// Whether there is still anybody to hear it.
+    pub fn is_heard(&self) -> bool {
+        self.door.upgrade().is_some_and(|door| door.state().open)
+    }
+
+    /// Rings; never waits. Answers whether there is still anybody to hear it.
+    pub fn ring(&self) -> bool {
+        let Some(door) = self.door.upgrade() else {
+            return false;
+        };
+        let open = {
+            let mut state = door.state();
+            state.rung = state.open;
+            state.open
+        };
+        door.changed.notify_one();
+        open
+    }
+}
+
 /// The engine's side. Dropping it, also by a panic of the engine's thread, fails every request still in it.
 #[derive(Debug)]
 pub struct Mailbox {
@@ -164,7 +203,7 @@ impl Mailbox {
         state.queue.pop_front().map(|(request, reply)| Command::Generate(request, reply))
     }
 
-    /// Blocks the calling thread, asleep, until there is a request. `None`: told to stop, or all handles are gone, so
+    /// Blocks the calling thread, asleep, until there is a request or somebody rings. `None`: told to stop, or all handles are gone, so
     /// nothing can ever come. Meant for an engine that has nothing else to do.
     pub fn wait(&mut self) -> Option<Command> {
         let mut state = self.door.state();
@@ -179,8 +218,16 @@ impl Mailbox {
             if state.handles == 0 {
                 return None;
             }
+            if std::mem::take(&mut state.rung) {
+                return Some(Command::Look);
+            }
             state = self.door.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Something that wakes whoever [waits](Self::wait).
+    pub fn bell(&self) -> Bell {
+        Bell { door: Arc::downgrade(&self.door) }
     }
 
     /// Tells every handle how the engine is.

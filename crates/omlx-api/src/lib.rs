@@ -10,7 +10,7 @@ mod event;
 mod reply;
 mod request;
 
-pub use channel::{Command, EngineHandle, Mailbox, Snapshot, channel};
+pub use channel::{Bell, Command, EngineHandle, Mailbox, Snapshot, channel};
 pub use event::{Busy, Event, Fault, Finish, Logprobs, Refusal, Usage};
 pub use reply::{Reply, Ticket};
 pub use request::{Generate, Priority, Sampling, TokenMask};

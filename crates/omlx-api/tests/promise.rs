@@ -216,6 +216,7 @@ fn the_snapshot_reaches_every_handle() {
         generated_tokens: 6,
         steps: 7,
         failed_steps: 1,
+        parked: 2,
         step_micros: 5_000,
         host_micros: 40,
     };
@@ -232,4 +233,24 @@ fn both_ends_may_cross_threads() {
     send::<Ticket>();
     send::<Reply>();
     send::<Generate>();
+}
+
+/// Who sleeps is woken once, whenever it was rung, and a bell keeps nothing alive. Seen to fail: a ring that stays.
+#[tokio::test]
+async fn a_bell_wakes_who_sleeps_once() {
+    let (handle, mut mailbox) = channel(4);
+    let bell = mailbox.bell();
+    assert!(bell.is_heard() && bell.ring() && bell.ring());
+    assert!(mailbox.try_next().is_none(), "who is awake is not told");
+    assert!(matches!(mailbox.wait(), Some(Command::Look)));
+    let asleep = thread::spawn(move || (mailbox.wait(), mailbox.wait(), mailbox));
+    thread::sleep(Duration::from_millis(20));
+    assert!(bell.ring());
+    let ticket = send(&handle).expect("there is room");
+    let (first, second, mailbox) = asleep.join().expect("no panic");
+    // Rung and asked at nearly the same time: both are told, in whatever order.
+    let told = [first, second].map(|command| matches!(command, Some(Command::Look)));
+    assert_ne!(told[0], told[1]);
+    drop((mailbox, ticket));
+    assert!(!bell.is_heard() && !bell.ring());
 }

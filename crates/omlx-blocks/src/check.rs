@@ -95,6 +95,7 @@ fn check_pool(g: usize, group: &Group, holders: &BTreeMap<BlockId, u32>, block: 
         }
         assert!(idle <= findable, "{label}: idle but not findable");
         assert!(free[i] == 0 || state.name.is_none(), "{label}: free but findable");
+        assert!(free[i] == 1 || state.touched, "{label}: in use but never taken");
     }
     assert_eq!(pool.names.len(), named, "group {g}: names of no block");
     let idle = pool.blocks.iter().filter(|b| b.rank.is_some()).count();

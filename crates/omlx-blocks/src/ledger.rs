@@ -120,6 +120,15 @@ impl Ledger {
         }
     }
 
+    /// Forgets blocks that are only kept to be found, those worth least first, until a group has at most `keep` of them; answers every
+    /// block of the group that nobody holds or finds and that may have content, in order. Their content is of no use to anyone.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn give_up(&mut self, group: GroupId, keep: usize) -> Vec<BlockId> {
+        self.groups[group.index()].pool.give_up(keep)
+    }
+
     pub(crate) fn parts(&mut self, seq: SeqId) -> (&mut Vec<Holding>, &mut Vec<Group>) {
         let holdings = self.seqs.get_mut(&seq);
         let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
@@ -160,6 +169,23 @@ impl Ledger {
     /// Blocks of a group that a sequence could take now: free ones, and idle ones that are only kept to be found.
     pub fn free_blocks(&self, group: GroupId) -> usize {
         self.groups[group.index()].pool.available()
+    }
+
+    /// Blocks of a group that are only kept to be found.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn idle_blocks(&self, group: GroupId) -> usize {
+        self.groups[group.index()].pool.idle.len()
+    }
+
+    /// Blocks of a group that nobody holds and that may have content: idle ones, and free ones that were taken since they were last
+    /// [given up](Self::give_up).
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn spare_blocks(&self, group: GroupId) -> usize {
+        self.groups[group.index()].pool.spare()
     }
 
     /// The most tokens `seq` could hold if it grew now.

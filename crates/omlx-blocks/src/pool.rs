@@ -42,6 +42,8 @@ pub(crate) struct Block {
     pub(crate) rank: Option<Rank>,
     /// A prefix hit brought it back once, so a window leaving it behind does not make it worthless.
     proven: bool,
+    /// It was taken since its memory was last given up, so it may have content.
+    pub(crate) touched: bool,
 }
 
 #[derive(Debug)]
@@ -77,8 +79,29 @@ impl Pool {
             Some(id) => id,
             None => self.evict()?,
         };
-        self.blocks[id.index()].holders = 1;
+        let block = &mut self.blocks[id.index()];
+        block.holders = 1;
+        block.touched = true;
         Some(id)
+    }
+
+    /// Blocks that nobody holds and that may have content: what [`give_up`](Self::give_up) could give up.
+    pub(crate) fn spare(&self) -> usize {
+        self.blocks.iter().filter(|block| block.touched && block.holders == 0).count()
+    }
+
+    /// Forgets idle blocks, those worth least first, until at most `keep` are left, and answers all free ones that may have
+    /// content, in order. They count as never taken.
+    pub(crate) fn give_up(&mut self, keep: usize) -> Vec<BlockId> {
+        while self.idle.len() > keep
+            && let Some(id) = self.evict()
+        {
+            self.free.push(id);
+        }
+        // As in a fresh pool: what is taken next lies together.
+        self.free.sort_unstable_by_key(|id| std::cmp::Reverse(id.0));
+        let blocks = &mut self.blocks;
+        self.free.iter().rev().copied().filter(|id| std::mem::take(&mut blocks[id.index()].touched)).collect()
     }
 
     /// The block of this name, if it holds these tokens.

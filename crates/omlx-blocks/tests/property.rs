@@ -12,7 +12,7 @@
 //! forgotten; forgetting kept blocks, a kept start rounded down to whole blocks, a hit that asks for the window only, a gap
 //! longer than the sequence after a cut; `discard` that leaves names, a disowned block that becomes findable when it is
 //! released or takes another's name along; adopting a known block; a trail that begins anew when it is followed; a fork that takes
-//! the open block along.
+//! the open block along; a held block given up, and a name kept of one that was; a free block with content that is not given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,10 @@ enum Move {
         kind: u32,
         blocks: usize,
     },
+    /// Memory is short: all but `keep` of the idle blocks of each group go. Not in ample pools, where nothing ever does.
+    GiveUp {
+        keep: usize,
+    },
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -67,6 +71,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => which.prop_map(|which| Move::Discard { which }),
         1 => (0..20_usize, 1..6_usize, 0..3_u32, 1..6_usize)
             .prop_map(|(shared, own, kind, blocks)| Move::Adopt { shared, own, kind, blocks }),
+        1 => (0..4_usize).prop_map(|keep| Move::GiveUp { keep }),
     ];
     prop::collection::vec(one, 1..60)
 }
@@ -170,6 +175,8 @@ impl World {
             }
             Move::Discard { which } => self.on(which, Self::discard),
             Move::Adopt { shared, own, kind, blocks } => self.adopt(&prompt(shared, own, kind), blocks),
+            Move::GiveUp { keep } if !self.ample => self.give_up(keep),
+            Move::GiveUp { .. } => {}
         }
         self.ledger.check();
         for seq in self.seqs.keys() {
@@ -319,6 +326,24 @@ impl World {
             }
             assert!(everywhere || !self.ample, "there was room");
             self.sealed.insert(tokens[..end].to_vec());
+        }
+    }
+
+    /// What is given up is gone from memory, and the rest has to be as it was.
+    fn give_up(&mut self, keep: usize) {
+        for g in 0..self.reaches.len() {
+            let group = GroupId(g as u32);
+            let (idle, spare) = (self.ledger.idle_blocks(group), self.ledger.spare_blocks(group));
+            let free = self.ledger.free_blocks(group);
+            let gone = self.ledger.give_up(group, keep);
+            assert!(gone.is_sorted() && gone.len() == spare - idle.min(keep));
+            assert_eq!((self.ledger.idle_blocks(group), self.ledger.free_blocks(group)), (idle.min(keep), free));
+            for id in &gone {
+                self.memory[g][id.index() * BLOCK..][..BLOCK].fill(None);
+            }
+            // Whatever holds content and was not given up is held or can still be found.
+            let left = self.memory[g].chunks(BLOCK).filter(|block| block[0].is_some()).count();
+            assert!(left <= self.ledger.blocks(group) - free + idle.min(keep), "content that nobody can give up");
         }
     }
 

@@ -84,7 +84,7 @@ impl Config {
         let alone = Ledger::new(self.block, &sizes, Salt::of(&[])).capacity();
         let kv_bytes = model.layout().bytes(&sizes, self.block);
         let step_bytes = model.step_bytes(self.step_tokens, self.rows.min(self.step_tokens));
-        Ok(Fit { sizes, context: wished.min(alone), kv_bytes, step_bytes })
+        Ok(Fit { sizes, context: wished, capacity: alone, kv_bytes, step_bytes })
     }
 }
 
@@ -93,9 +93,12 @@ impl Config {
 pub struct Fit {
     /// Blocks in the pool of each group of layers.
     pub sizes: Vec<GroupSize>,
-    /// Most tokens of one sequence, prompt and answer together: the smallest of what the model was made for, what was
-    /// asked for, and what the cache can hold for a sequence that is alone in it.
+    /// Most tokens of one sequence, prompt and answer together: the smaller of what the model was made for and what was
+    /// asked for.
     pub context: usize,
+    /// Tokens that the cache can hold for a sequence that is alone in it. Where this is less than the context, memory is what
+    /// a long prompt is refused for.
+    pub capacity: usize,
     /// Bytes that the pools take.
     pub kv_bytes: u64,
     /// Bytes that the largest step takes besides, about.

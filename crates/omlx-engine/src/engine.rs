@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use candle_core::{Device, Storage, Tensor};
 use omlx_api::{Command, Fault, Mailbox, Reply};
@@ -18,13 +18,14 @@ use omlx_kv::KvCache;
 use omlx_models::Model;
 use omlx_sched::{Outcome, Plan, Row, Sampled, Sched};
 
+use crate::clock::{Clock, Span};
 use crate::live::Live;
 use crate::mailbox::refusal;
 use crate::press::Press;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
 use crate::stats::{Stats, micros};
-use crate::turnstile::Turnstile;
+use crate::turnstile::{Turn, Turnstile};
 
 /// Failed steps in a row after which the engine ends: what failed is then no longer likely to be a request.
 const FAILURES: usize = 3;
@@ -46,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) next_seq: u64,
     pub(crate) scratch: Scratch,
     pub(crate) stats: Stats,
+    pub(crate) clock: Clock,
     /// Failed steps since the last one that succeeded.
     pub(crate) failures: usize,
 }
@@ -75,14 +77,17 @@ impl Engine {
         if !self.receive() {
             return Flow::End;
         }
-        let begin = Instant::now();
         let plan = self.sched.plan();
+        self.parked(plan.parked.len());
+        self.stats.parked(plan.parked.len());
         let drawn = match self.compute(&plan) {
             Ok(drawn) => drawn,
             Err(reason) => return self.fail(&plan, &reason),
         };
         self.failures = 0;
         self.stats.count(&plan, &self.sched);
+        self.stats.took(drawn.span);
+        self.sched.took(&plan, micros(drawn.span.whole()));
         for (seq, unsound) in &drawn.failed {
             // before settling: blocks with such numbers in them must not be found again
             match unsound {
@@ -94,10 +99,6 @@ impl Engine {
         // Before the events: who reads "done" finds the counts of after it.
         self.mailbox.publish(self.stats.snapshot(&self.sched));
         self.tell(outcomes, drawn.failed);
-        // Without the wait: a smaller step would not shorten another engine's.
-        let took = begin.elapsed().saturating_sub(drawn.waited);
-        self.stats.took(took, drawn.model); // published with the next step
-        self.sched.took(&plan, micros(took));
         Flow::On
     }
 
@@ -105,13 +106,14 @@ impl Engine {
     fn compute(&mut self, plan: &Plan) -> Result<Drawn, String> {
         let turnstile = Arc::clone(&self.turnstile);
         let work = || -> candle_core::Result<Drawn> {
-            let asked = Instant::now();
-            let _turn = turnstile.enter();
-            let waited = asked.elapsed();
+            // Before the turn: while others have theirs.
             let batch = stage(plan, &self.sched);
-            let begin = Instant::now();
+            self.clock.pause(Instant::now());
+            let turn = turnstile.enter();
+            self.clock.resume(Instant::now());
+            self.clock.begins(Instant::now());
             let logits = self.model.forward(&batch, &self.kv)?; // [R, vocab]
-            Ok(Drawn { waited, ..self.draw(plan, &logits, begin)? })
+            self.draw(plan, &logits, turn)
         };
         // Unwind safe: forward only reads the model and writes blocks of this step, and drawing changes only the requests
         // of this step and the scratch; `fail` drops them all.
@@ -125,6 +127,7 @@ impl Engine {
     /// Ends everyone in a step that failed, and the engine if it was one too many.
     fn fail(&mut self, plan: &Plan, reason: &str) -> Flow {
         self.failures += 1;
+        self.clock.restart(Instant::now());
         self.scratch = Scratch::default();
         // What of the step is still under way must not write into blocks that are given to others.
         if let Err(error) = self.device.synchronize() {
@@ -144,18 +147,20 @@ impl Engine {
         Flow::On
     }
 
-    /// One token for every row that wants logits, in row order; the model began at `begin`.
-    fn draw(&mut self, plan: &Plan, logits: &Tensor, begin: Instant) -> candle_core::Result<Drawn> {
+    /// One token for every row that wants logits, in row order. The turn ends as soon as the logits are here.
+    fn draw(&mut self, plan: &Plan, logits: &Tensor, turn: Turn<'_>) -> candle_core::Result<Drawn> {
         let wanting: Vec<&Row> = plan.rows.iter().filter(|row| row.logits > 0).collect();
         let vocab = self.model.vocab();
         assert_eq!(logits.dims(), [wanting.len(), vocab], "the model answered for other rows than asked");
-        let mut drawn = Drawn { model: begin.elapsed(), ..Drawn::default() };
+        let Engine { sched, live, scratch, clock, .. } = self;
+        let mut drawn = Drawn::default();
         if wanting.is_empty() {
+            drawn.span = clock.ends(Instant::now());
             return Ok(drawn);
         }
-        let Engine { sched, live, scratch, .. } = self;
         on_host(logits, |logits| {
-            drawn.model = begin.elapsed();
+            drawn.span = clock.ends(Instant::now());
+            drop(turn);
             for (row, raw) in wanting.into_iter().zip(logits.chunks_exact(vocab)) {
                 assert_eq!(row.logits, 1, "a row with several logits needs a rule for drawing them");
                 let seq = row.seq;
@@ -189,6 +194,7 @@ impl Engine {
                     self.live.remove(&seq).expect("whoever ends is live").done(why);
                 }
                 Outcome::Refused { seq, why } => {
+                    self.refused(why);
                     let live = self.live.remove(&seq).expect("whoever is refused is live");
                     live.reply.fail(Fault::Refused(refusal(why)));
                 }
@@ -223,10 +229,7 @@ impl Engine {
 struct Drawn {
     sampled: Vec<Sampled>,
     failed: Vec<(SeqId, Unsound)>,
-    /// For the turn on the device.
-    waited: Duration,
-    /// From the model's first op to its logits in host memory.
-    model: Duration,
+    span: Span,
 }
 
 /// Shows `logits` as host memory, without a copy where they already are.

@@ -4,15 +4,20 @@
 //! and the largest step are promised before they are taken, so a process cannot outgrow its limit by serving. *While* it
 //! serves: is memory short ([`Guard::reading`])? That is about what is in use and not about what a request might need, so
 //! no request is ever refused for its `max_tokens`. The engine asks between two steps; there is no thread, and nobody
-//! looks while all are idle.
+//! looks while all are idle. Who finds memory short wakes those who sleep, so that they give back what they only keep.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use omlx_api::Bell;
+
 mod os;
+mod status;
 mod tier;
 
 pub use os::{System, free_bytes, installed_bytes};
+pub use status::Status;
+pub(crate) use status::Tally;
 pub use tier::{Limits, Tier};
 
 /// How long a reading stays good.
@@ -63,12 +68,15 @@ pub struct Reading {
 
 /// Watches the memory of this process, for all its engines.
 pub struct Guard {
-    limits: Limits,
     meter: Box<dyn Meter>,
     state: Mutex<State>,
 }
 
 struct State {
+    limits: Limits,
+    tally: Tally,
+    /// Of the engines, which may be asleep on memory that others are short of.
+    bells: Vec<Bell>,
     /// What the process took before it promised anything.
     base_bytes: u64,
     promised_bytes: u64,
@@ -78,7 +86,7 @@ struct State {
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Guard").field("limits", &self.limits()).finish_non_exhaustive()
     }
 }
 
@@ -86,41 +94,80 @@ impl Guard {
     /// A guard that keeps to `limits` by what `meter` says: [`System`] outside of tests.
     pub fn new(limits: Limits, meter: Box<dyn Meter>) -> Arc<Self> {
         let base_bytes = meter.measure().map_or(0, |now| now.footprint_bytes);
-        let state = State { base_bytes, promised_bytes: 0, read_at: None, reading: Reading::default() };
-        Arc::new(Guard { limits, meter, state: Mutex::new(state) })
+        let (tally, reading) = (Tally::default(), Reading::default());
+        let state = State { limits, tally, bells: Vec::new(), base_bytes, promised_bytes: 0, read_at: None, reading };
+        Arc::new(Guard { meter, state: Mutex::new(state) })
     }
 
     /// What it keeps to.
     pub fn limits(&self) -> Limits {
-        self.limits
+        self.state().limits
+    }
+
+    /// Keeps to other limits from now on. What is promised stays promised: where that is more than the new limit, nothing new is, and who
+    /// serves is held to what the process takes, as always.
+    pub fn set_limits(&self, limits: Limits) {
+        let mut state = self.state();
+        state.limits = limits;
+        state.read_at = None; // the next question is answered anew
     }
 
     /// How short memory is, looked at anew if the last look is too old.
     pub fn reading(&self, now: Instant) -> Reading {
         let mut state = self.state();
         if state.read_at.is_none_or(|at| now.saturating_duration_since(at) >= FRESH) {
-            state.read_at = Some(now);
-            let number = state.reading.number + 1;
-            // Who cannot look does not say that memory is short.
-            state.reading = match self.meter.measure() {
-                Some(measure) => Reading { number, ..self.judge(measure) },
-                None => Reading { number, ..Reading::default() },
-            };
+            self.read(&mut state, now);
         }
         state.reading
+    }
+
+    /// The same, looked at anew in any case: for who has just changed it.
+    pub fn look(&self, now: Instant) -> Reading {
+        let mut state = self.state();
+        self.read(&mut state, now);
+        state.reading
+    }
+
+    fn read(&self, state: &mut State, now: Instant) {
+        state.read_at = Some(now);
+        let number = state.reading.number + 1;
+        // Who cannot look does not say that memory is short.
+        state.reading = match self.meter.measure() {
+            Some(measure) => Reading { number, ..judge(state.limits, measure) },
+            None => Reading { number, limit_bytes: state.limits.most_bytes, ..Reading::default() },
+        };
+        if state.reading.strain != Strain::None {
+            state.bells.retain(Bell::ring);
+        }
+    }
+
+    /// What was seen last, by whoever looked.
+    pub(crate) fn last(&self) -> Reading {
+        self.state().reading
+    }
+
+    /// Has this bell rung whenever somebody finds memory short, so that an engine that sleeps gives back what it only keeps.
+    pub(crate) fn wakes(&self, bell: Bell) {
+        let mut state = self.state();
+        state.bells.retain(Bell::is_heard); // those of engines that have ended
+        state.bells.push(bell);
     }
 
     /// Bytes that may still be promised: what the limit leaves beside everything that is promised or in use.
     pub fn room(&self) -> u64 {
         let state = self.state();
+        self.room_in(&state)
+    }
+
+    fn room_in(&self, state: &State) -> u64 {
         let ours = state.base_bytes + state.promised_bytes;
         match self.meter.measure() {
             Some(measure) => {
-                let reading = self.judge(measure);
+                let reading = judge(state.limits, measure);
                 // What is promised but not taken yet is still counted as available.
                 reading.limit_bytes.saturating_sub(reading.used_bytes.max(ours))
             }
-            None => self.limits.most_bytes.saturating_sub(ours),
+            None => state.limits.most_bytes.saturating_sub(ours),
         }
     }
 
@@ -130,23 +177,23 @@ impl Guard {
         Promise { guard: Arc::clone(self), bytes }
     }
 
-    fn judge(&self, Measure { footprint_bytes: used, available_bytes }: Measure) -> Reading {
-        let Limits { most_bytes, spare_bytes } = self.limits;
-        let others = available_bytes.map_or(u64::MAX, |available| used + available.saturating_sub(spare_bytes));
-        let limit = most_bytes.min(others);
-        let short = available_bytes.is_some_and(|available| available < spare_bytes);
-        let strain = match used {
-            used if used > limit || short => Strain::Hard,
-            used if used > limit - limit / SOFT_SHARE => Strain::Soft,
-            _ => Strain::None,
-        };
-        Reading { number: 0, strain, used_bytes: used, limit_bytes: limit }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing is half done where it could panic, so a poisoned one is still whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn judge(limits: Limits, Measure { footprint_bytes: used, available_bytes }: Measure) -> Reading {
+    let Limits { most_bytes, spare_bytes, .. } = limits;
+    let others = available_bytes.map_or(u64::MAX, |available| used + available.saturating_sub(spare_bytes));
+    let limit = most_bytes.min(others);
+    let short = available_bytes.is_some_and(|available| available < spare_bytes);
+    let strain = match used {
+        used if used > limit || short => Strain::Hard,
+        used if used > limit - limit / SOFT_SHARE => Strain::Soft,
+        _ => Strain::None,
+    };
+    Reading { number: 0, strain, used_bytes: used, limit_bytes: limit }
 }
 
 /// Bytes of one engine in the ledger.

@@ -4,6 +4,7 @@
 //! [`EngineHandle`](omlx_api::EngineHandle) and sends messages, which are read between two steps and never within one.
 #![doc = include_str!("../README.md")]
 
+mod clock;
 mod config;
 mod engine;
 mod error;

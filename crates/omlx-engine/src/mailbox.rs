@@ -3,12 +3,15 @@
 //! Here a request is checked against the model (the only place that knows its vocabulary), given a sequence, or
 //! refused. Here too the scheduler hears how short memory is, and the rows of clients that went away are dropped, wherever they are: queued, in prefill or in decode.
 
+use std::time::Instant;
+
 use omlx_api::{Command, Fault, Generate, Priority, Refusal, Reply, Sampling, Usage};
 use omlx_blocks::SeqId;
 use omlx_sched::{Arrival, Refused};
 
 use crate::engine::Engine;
 use crate::live::Live;
+use crate::press::Asked;
 use crate::sampler::Sampler;
 
 impl Engine {
@@ -16,13 +19,13 @@ impl Engine {
     pub(crate) fn receive(&mut self) -> bool {
         loop {
             // Before anyone is taken: a look from before a sleep is old.
-            self.press();
+            self.press(Asked::Now);
             // At most a mailbox full, or clients that are quicker than refusals could keep the step waiting.
             for _ in 0..self.depth {
                 match self.mailbox.try_next() {
                     Some(Command::Generate(request, reply)) => self.admit(*request, reply),
                     Some(Command::Stop) => return false,
-                    None => break,
+                    Some(Command::Look) | None => break,
                 }
             }
             self.sweep();
@@ -30,11 +33,16 @@ impl Engine {
                 return true;
             }
             self.mailbox.publish(self.stats.snapshot(&self.sched));
-            match self.mailbox.wait() {
+            self.clock.pause(Instant::now());
+            let command = self.mailbox.wait();
+            self.clock.resume(Instant::now());
+            match command {
                 Some(Command::Generate(request, reply)) => {
-                    self.press();
+                    self.press(Asked::Now);
                     self.admit(*request, reply);
                 }
+                // Whoever rang has just looked.
+                Some(Command::Look) => self.press(Asked::Last),
                 Some(Command::Stop) | None => return false,
             }
         }
@@ -68,6 +76,7 @@ impl Engine {
             Priority::Batch => omlx_sched::Priority::Batch,
         };
         if let Err(refused) = self.sched.arrive(Arrival { seq, tokens, limit, stop, priority }) {
+            self.refused(refused);
             return reply.fail(Fault::Refused(refusal(refused)));
         }
         let sampler = Sampler::new(sampling, logprobs, mask, self.sched.tokens(seq));

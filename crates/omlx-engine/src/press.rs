@@ -1,15 +1,16 @@
 //! What the guard saw, as what the scheduler is told: how many may run.
 //!
-//! Above the hard limit every new reading halves the rows. Pools are claimed at the start, so this frees little; it stops growth:
-//! fewer blocks are touched for the first time, and steps are smaller. Whoever runs alone is ended only if memory goes on growing with
+//! First of all, what is only cached goes back to the system: above the soft limit the half that is worth less, above the hard one all of it;
+//! what counts is how memory is after that. If it is still above the hard limit, every new reading halves the rows, and the blocks of those
+//! who gave way go back with the next one. Whoever runs alone is ended only if memory goes on growing with
 //! nobody else to blame in here; if others have taken it, ending the last answer would give nothing back.
 
 use std::time::Instant;
 
-use omlx_sched::Pressure;
+use omlx_sched::{Pressure, Refused};
 
 use crate::engine::Engine;
-use crate::guard::{Promise, Reading, Strain};
+use crate::guard::{Promise, Reading, Strain, Tally};
 
 /// By how much of itself memory has to grow, while one runs alone, to be that one's doing.
 const GROWTH_SHARE: u64 = 64;
@@ -19,11 +20,13 @@ pub(crate) struct Press {
     promise: Promise,
     seen: u64,
     alone: Option<u64>,
+    /// The last reading was above the hard limit.
+    hard: bool,
 }
 
 impl Press {
     pub(crate) fn new(promise: Promise) -> Self {
-        Press { promise, seen: 0, alone: None }
+        Press { promise, seen: 0, alone: None, hard: false }
     }
 
     /// What to tell the scheduler, if there is news.
@@ -33,6 +36,7 @@ impl Press {
             return None;
         }
         self.seen = number;
+        self.hard = strain == Strain::Hard;
         let alone = self.alone.take().filter(|_| running == 1);
         Some(match strain {
             Strain::None => Pressure::None,
@@ -53,14 +57,68 @@ impl Press {
     }
 }
 
+/// What is asked of the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// How memory is.
+    Now,
+    /// How it was when anybody looked last.
+    Last,
+}
+
 impl Engine {
-    /// Asks the guard, and tells the scheduler what is new.
-    pub(crate) fn press(&mut self) {
+    /// Asks the guard, gives back what it can if memory is short, and tells the scheduler what is new.
+    pub(crate) fn press(&mut self, asked: Asked) {
+        let Some(press) = &self.press else { return };
+        let mut reading = match asked {
+            Asked::Now => press.promise.guard().reading(Instant::now()),
+            Asked::Last => press.promise.guard().last(),
+        };
+        if reading.number != press.seen && reading.strain != Strain::None && self.give_back(reading.strain) > 0 {
+            reading = self.press.as_ref().map_or(reading, |press| press.promise.guard().look(Instant::now()));
+        }
         let Some(press) = &mut self.press else { return };
-        let reading = press.promise.guard().reading(Instant::now());
         if let Some(pressure) = press.news(reading, self.sched.running()) {
             let outcomes = self.sched.press(pressure);
             self.tell(outcomes, Vec::new());
+        }
+    }
+
+    /// Gives memory of cached blocks back to the system and answers how many bytes.
+    fn give_back(&mut self, strain: Strain) -> u64 {
+        // Where nothing comes of it nothing is forgotten.
+        if !self.kv.gives_back() {
+            return 0;
+        }
+        let mut given_back_bytes = 0;
+        for (group, blocks) in self.sched.give_up(strain == Strain::Hard) {
+            match self.kv.give_back(group, &blocks) {
+                Ok(bytes) => given_back_bytes += bytes,
+                // Nobody finds these blocks any more, whatever they hold now.
+                Err(error) => tracing::error!(%error, "memory of cached blocks cannot be given back"),
+            }
+        }
+        self.count(Tally { given_back_bytes, ..Tally::default() });
+        given_back_bytes
+    }
+
+    /// Notes rows that gave way, if memory was why.
+    pub(crate) fn parked(&self, rows: usize) {
+        if self.press.as_ref().is_some_and(|press| press.hard) {
+            self.count(Tally { parked: rows as u64, ..Tally::default() });
+        }
+    }
+
+    /// Notes that somebody was refused.
+    pub(crate) fn refused(&self, why: Refused) {
+        if matches!(why, Refused::Memory { .. }) {
+            self.count(Tally { refused: 1, ..Tally::default() });
+        }
+    }
+
+    fn count(&self, tally: Tally) {
+        if let Some(press) = &self.press {
+            press.promise.guard().count(tally);
         }
     }
 }
@@ -80,7 +138,7 @@ mod tests {
     }
 
     fn press() -> Press {
-        let guard = Guard::new(Limits { most_bytes: 1000, spare_bytes: 0 }, Box::new(Silent));
+        let guard = Guard::new(Limits::most(1000, None), Box::new(Silent));
         Press::new(guard.promise(0))
     }
 

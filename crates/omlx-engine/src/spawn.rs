@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use candle_core::Device;
 use omlx_api::{EngineHandle, channel};
@@ -11,6 +12,7 @@ use omlx_kv::KvCache;
 use omlx_models::Model;
 use omlx_sched::{Sched, Target};
 
+use crate::clock::Clock;
 use crate::config::{MIN_CHUNK, PATIENCE};
 use crate::engine::Engine;
 use crate::guard::Promise;
@@ -64,6 +66,9 @@ pub fn spawn(
     let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
     let (handle, mailbox) = channel(config.waiting);
     let Place { turnstile, memory } = place;
+    if let Some(promise) = &memory {
+        promise.guard().wakes(mailbox.bell());
+    }
     let engine = Engine {
         device: device.clone(),
         model,
@@ -77,6 +82,7 @@ pub fn spawn(
         next_seq: 0,
         scratch: Scratch::default(),
         stats: Stats::default(),
+        clock: Clock::new(Instant::now()),
         failures: 0,
     };
     thread::Builder::new().name("omlx-engine".to_owned()).spawn(move || engine.run())?;

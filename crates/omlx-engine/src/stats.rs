@@ -6,6 +6,8 @@ use omlx_api::Snapshot;
 use omlx_blocks::GroupId;
 use omlx_sched::{Plan, Sched};
 
+use crate::clock::Span;
+
 /// Sums since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
@@ -13,6 +15,7 @@ pub(crate) struct Stats {
     generated_tokens: u64,
     steps: u64,
     failed_steps: u64,
+    parked: u64,
     step_time: Duration,
     host_time: Duration,
 }
@@ -30,10 +33,15 @@ impl Stats {
         }
     }
 
-    /// Counts the time of a step that succeeded, and of the model in it.
-    pub(crate) fn took(&mut self, step: Duration, model: Duration) {
-        self.step_time += step;
-        self.host_time += step.saturating_sub(model);
+    /// Counts the time of a step that succeeded.
+    pub(crate) fn took(&mut self, span: Span) {
+        self.step_time += span.whole();
+        self.host_time += span.host;
+    }
+
+    /// Counts rows that gave up their blocks.
+    pub(crate) fn parked(&mut self, rows: usize) {
+        self.parked += rows as u64;
     }
 
     /// Counts a step that failed.
@@ -54,6 +62,7 @@ impl Stats {
             generated_tokens: self.generated_tokens,
             steps: self.steps,
             failed_steps: self.failed_steps,
+            parked: self.parked,
             step_micros: micros(self.step_time),
             host_micros: micros(self.host_time),
         }

@@ -1,6 +1,6 @@
 //! Whose step it is on this device.
 //!
-//! A fair semaphore, held for one step: engines that share a device take turns by step and not by request, so one
+//! A fair semaphore, held while the model computes one step: engines that share a device take turns by step and not by request, so one
 //! model's long prompt delays another model's next token by one chunk at most. Fair means in order of arrival: a
 //! plain mutex would let the engine that just left come in again before the one that sleeps has woken up.
 

@@ -7,7 +7,8 @@ use omlx_api::EngineHandle;
 use omlx_text::TextModel;
 use thiserror::Error;
 
-use crate::sampling::Settings;
+use crate::memory::Memory;
+use crate::sampling::Owner;
 
 /// The models behind a router.
 pub trait Catalog: Send + Sync {
@@ -25,6 +26,11 @@ pub trait Catalog: Send + Sync {
 
     /// The engines that are loaded now, dead ones included, with their models' ids.
     fn engines(&self) -> Vec<(String, EngineHandle)>;
+
+    /// What the memory guard sees; `None` where nobody watches the memory.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
 }
 
 /// What a list of models says about one of them.
@@ -34,7 +40,7 @@ pub struct Card {
     pub id: String,
     /// When the model's files were made, in seconds since 1970.
     pub created: u64,
-    /// Its context in tokens, where known without loading it.
+    /// Most tokens of a prompt and its answer, where known without loading it.
     pub context: Option<usize>,
     /// Why it cannot be served, and what to do about it. Such a model is not listed; asking for it shows this text.
     pub trouble: Option<String>,
@@ -49,10 +55,27 @@ pub struct Served {
     pub engine: EngineHandle,
     /// Text to ids and back.
     pub text: Arc<TextModel>,
-    /// Most tokens that one prompt and its answer may have together, in this engine.
+    /// How long a prompt and its answer may be.
+    pub bounds: Bounds,
+    /// What the server's owner set.
+    pub owner: Owner,
+}
+
+/// What bounds a prompt and its answer together, in tokens. The two are told apart to clients: a context that is exceeded
+/// asks for a shorter history, and memory that is short for more memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// What the model was made for, or less if its owner said so.
     pub context: usize,
-    /// What the server's owner set for this model.
-    pub settings: Settings,
+    /// What the memory for keys and values holds.
+    pub capacity: usize,
+}
+
+impl Bounds {
+    /// The smaller one.
+    pub fn most(self) -> usize {
+        self.context.min(self.capacity)
+    }
 }
 
 /// Why a name did not become a model.

@@ -74,6 +74,11 @@ pub(crate) enum Error {
         "this model's context is {context} tokens and the prompt has at least {least}, which leaves no room for an answer; shorten the prompt"
     )]
     FarTooLong { param: &'static str, least: usize, context: usize },
+    #[error(
+        "the prompt has {}{tokens} tokens and the memory for keys and values holds {capacity}, answer included; give it more (--kv-memory, --memory-guard, or half the size per token with --kv-dtype f16)",
+        if *exact { "" } else { "at least " }
+    )]
+    NoMemory { param: &'static str, tokens: usize, exact: bool, capacity: usize },
     #[error(transparent)]
     Busy(Busy),
     #[error("`{param}`: {refusal}")]
@@ -128,6 +133,7 @@ impl Error {
             },
             Error::Text { source, .. } if source.is_request() => StatusCode::BAD_REQUEST,
             Error::Text { .. } | Error::Preparation => StatusCode::INTERNAL_SERVER_ERROR,
+            Error::NoMemory { .. } => StatusCode::INSUFFICIENT_STORAGE,
             Error::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Refused { refusal, .. } | Error::Fault(Fault::Refused(refusal)) => refused(refusal).0,
             Error::Fault(Fault::Stopped) => StatusCode::SERVICE_UNAVAILABLE,
@@ -158,6 +164,7 @@ impl Error {
             },
             Error::Text { source, .. } => text_code(source),
             Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",
+            Error::NoMemory { .. } => "no_memory",
             Error::Unsupported { .. } => "unsupported_parameter",
             Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } => "invalid_value",
             Error::Missing(_) => "missing_required_parameter",
@@ -182,7 +189,8 @@ impl Error {
             | Error::Refused { param, .. }
             | Error::Text { param, .. }
             | Error::TooLong { param, .. }
-            | Error::FarTooLong { param, .. } => Some((*param).to_owned()),
+            | Error::FarTooLong { param, .. }
+            | Error::NoMemory { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
             _ => None,
         }

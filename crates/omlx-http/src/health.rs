@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::memory::Memory;
 use crate::router::App;
 
 #[derive(Serialize)]
@@ -27,7 +28,9 @@ struct Model {
     generated_tokens: u64,
     steps: u64,
     failed_steps: u64,
-    /// Of the steps that succeeded, and of those the part in which the model did not compute.
+    /// Times that a request gave up its cache blocks and had to wait until it could go on.
+    parked: u64,
+    /// Of the steps that succeeded, and of those the part between two passes of the model.
     step_seconds: f64,
     host_seconds: f64,
 }
@@ -41,6 +44,8 @@ pub(crate) struct Status {
     models: Vec<Model>,
     /// All that can be asked for, loaded or not.
     known: Vec<Known>,
+    /// What the memory guard sees; null where it is off.
+    memory: Option<Memory>,
 }
 
 #[derive(Serialize)]
@@ -55,7 +60,7 @@ struct Known {
 pub(crate) async fn status(State(app): State<App>) -> Json<Status> {
     let known = app.catalog.cards().into_iter().map(|card| Known { id: card.id, trouble: card.trouble }).collect();
     let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), app.begin.elapsed().as_secs());
-    Json(Status { version, uptime_seconds, models: loaded(&app), known })
+    Json(Status { version, uptime_seconds, models: loaded(&app), known, memory: app.catalog.memory() })
 }
 
 /// 200 when every loaded engine is alive (also when none is loaded), else 503.
@@ -84,6 +89,7 @@ fn loaded(app: &App) -> Vec<Model> {
                 generated_tokens: now.generated_tokens,
                 steps: now.steps,
                 failed_steps: now.failed_steps,
+                parked: now.parked,
                 step_seconds: now.step_micros as f64 / 1e6,
                 host_seconds: now.host_micros as f64 / 1e6,
             }

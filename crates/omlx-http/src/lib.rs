@@ -15,6 +15,7 @@ mod config;
 mod entropy;
 mod error;
 mod health;
+mod memory;
 mod metrics;
 mod near;
 mod openai;
@@ -24,7 +25,8 @@ mod sse;
 mod trace;
 mod words;
 
-pub use catalog::{Card, Catalog, OpenError, Served};
+pub use catalog::{Bounds, Card, Catalog, OpenError, Served};
 pub use config::Config;
+pub use memory::Memory;
 pub use router::router;
-pub use sampling::{OutOfRange, Parameter, Settings, built_in};
+pub use sampling::{OutOfRange, Owner, Parameter, Settings, Unsettable, built_in};

@@ -18,6 +18,7 @@ use prometheus::{Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCount
 pub(crate) use watch::{Ended, Watch};
 
 use crate::account::Account;
+use crate::memory;
 use crate::router::{App, ROUTES};
 
 /// Seconds to the first token.
@@ -141,7 +142,7 @@ impl Metrics {
     }
 }
 
-fn kept<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> C {
+pub(crate) fn kept<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> C {
     registry.register(Box::new(metric.clone())).expect("every name is registered once");
     metric
 }
@@ -165,6 +166,9 @@ fn process(app: &App, registry: &Registry) {
 fn gauges(app: &App) -> Registry {
     let registry = Registry::new();
     process(app, &registry);
+    if let Some(memory) = app.catalog.memory() {
+        memory::gauges(&memory, &registry);
+    }
     let gauge = |name: &str, help: &str| {
         kept(&registry, GaugeVec::new(Opts::new(name, help), &["model_name"]).expect("names and labels are valid"))
     };
@@ -172,8 +176,10 @@ fn gauges(app: &App) -> Registry {
     let waiting = gauge("vllm:num_requests_waiting", "Requests that wait.");
     let usage = gauge("vllm:kv_cache_usage_perc", "Share of the cache blocks in use, 0 to 1.");
     let old_usage = gauge("vllm:gpu_cache_usage_perc", "As vllm:kv_cache_usage_perc, by its older name.");
+    let parked = Opts::new("vllm:num_preemptions_total", "Times that a request gave up its cache blocks for a while.");
+    let parked = kept(&registry, IntCounterVec::new(parked, &["model_name"]).expect("names and labels are valid"));
     let alive = gauge("omlx:engine_alive", "1 while the engine takes requests.");
-    let host = gauge("omlx:host_share", "Share of the steps' time in which the model did not compute, 0 to 1.");
+    let host = gauge("omlx:host_share", "Share of the steps' time between two passes of the model, 0 to 1.");
     for (id, engine) in app.catalog.engines() {
         let (now, labels) = (engine.snapshot(), &[id.as_str()]);
         let used = (now.blocks - now.blocks_free.min(now.blocks)) as f64 / now.blocks.max(1) as f64;
@@ -181,6 +187,7 @@ fn gauges(app: &App) -> Registry {
         waiting.with_label_values(labels).set(now.waiting as f64);
         usage.with_label_values(labels).set(used);
         old_usage.with_label_values(labels).set(used);
+        parked.with_label_values(labels).inc_by(now.parked);
         host.with_label_values(labels).set(now.host_micros as f64 / now.step_micros.max(1) as f64);
         alive.with_label_values(labels).set(f64::from(u8::from(engine.is_alive())));
     }

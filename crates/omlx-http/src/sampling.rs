@@ -1,4 +1,5 @@
-//! Whose sampling value wins: the request's, then the server owner's, then the model author's, then the built-in one.
+//! Whose sampling value wins: the request's, then the owner's for this model, then the model author's, then the owner's for all
+//! models, then the built-in one. What is said of one model goes before what is said of all.
 //!
 //! An explicit 0 counts as given, `null` does not. The built-in temperature is 1, as in OpenAI's API; a model author's
 //! `do_sample: false` means temperature 0 and stands where their temperature would.
@@ -8,8 +9,10 @@ use std::fmt;
 use omlx_api::Sampling;
 use omlx_text::SamplingDefaults;
 
+mod given;
 mod parameter;
 
+pub use given::Unsettable;
 pub use parameter::{OutOfRange, Parameter};
 
 /// Sampling values that somebody gave; `None` leaves the choice to the next in line.
@@ -33,6 +36,15 @@ pub struct Settings {
     pub max_tokens: Option<usize>,
 }
 
+/// What a server's owner set.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Owner {
+    /// For one model: wins over its author.
+    pub model: Settings,
+    /// For all models: holds where an author says nothing.
+    pub all: Settings,
+}
+
 impl Settings {
     /// What a model's author recommends.
     pub fn of_author(author: &SamplingDefaults) -> Self {
@@ -49,7 +61,7 @@ impl Settings {
 
     /// These, and where they leave a choice, what `next` says.
     #[must_use]
-    fn or(self, next: &Self) -> Self {
+    pub fn or(self, next: &Self) -> Self {
         Self {
             temperature: self.temperature.or(next.temperature),
             top_k: self.top_k.or(next.top_k),
@@ -91,8 +103,8 @@ pub fn built_in() -> Sampling {
 }
 
 /// The values in force, and the most new tokens if anybody said. Bias and seed are the request's own and stay unset.
-pub(crate) fn resolve(request: &Settings, owner: &Settings, author: &SamplingDefaults) -> (Sampling, Option<usize>) {
-    let said = request.or(owner).or(&Settings::of_author(author));
+pub(crate) fn resolve(request: &Settings, owner: &Owner, author: &SamplingDefaults) -> (Sampling, Option<usize>) {
+    let said = request.or(&owner.model).or(&Settings::of_author(author)).or(&owner.all);
     let built_in = built_in();
     let sampling = Sampling {
         temperature: said.temperature.unwrap_or(built_in.temperature),

@@ -122,12 +122,12 @@ impl KvCache {
     }
 
     /// Everything that stores for a group, in the order of its bytes.
-    fn pools(&self, group: GroupId) -> impl Iterator<Item = &Tensor> {
+    pub(crate) fn pools(&self, group: GroupId) -> impl Iterator<Item = &Tensor> {
         let layers = &self.layout().groups[group.index()].layers;
         layers.iter().flat_map(|&layer| self.layers[layer].tensors())
     }
 
-    fn first_row(&self, pool: &Tensor, block: BlockId) -> usize {
+    pub(crate) fn first_row(&self, pool: &Tensor, block: BlockId) -> usize {
         let first = block.index() * self.block();
         let slots = pool.dims()[0];
         assert!(first + self.block() <= slots, "{block:?} lies outside a pool of {slots} slots");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use omlx_blocks::GroupSize;
 use omlx_ops::{
-    Attend, Coded, CodedPool, Coding, Pool, attention, attention_coded, read_codes, write_codes, write_slots,
+    Attend, Coded, CodedPool, Coding, Pool, attention, attention_coded, empty_pool, read_codes, write_codes,
+    write_slots,
 };
 
 use crate::{Batch, Codec, KvGroup, KvLayout, Result};
@@ -45,8 +46,8 @@ struct Codes {
 
 impl Codes {
     fn zeros(of: &KvGroup, slots: usize, coding: &Arc<Coding>, device: &Device) -> Result<Self> {
-        let codes = Tensor::zeros((slots, of.heads, coding.code_bytes()), DType::U8, device)?;
-        let scales = Tensor::zeros((slots, of.heads), DType::F16, device)?;
+        let codes = empty_pool(&[slots, of.heads, coding.code_bytes()], DType::U8, device)?;
+        let scales = empty_pool(&[slots, of.heads], DType::F16, device)?;
         Ok(Self { codes, scales, coding: coding.clone() })
     }
 
@@ -93,7 +94,7 @@ impl KvCache {
                 let (of, slots) = (&layout.groups[group], sizes[group].blocks * block);
                 let store = match (&of.codec, &codings[group]) {
                     (Codec::Plain(dtype), _) => {
-                        let zeros = || Tensor::zeros((slots, of.heads, of.dim), *dtype, device);
+                        let zeros = || empty_pool(&[slots, of.heads, of.dim], *dtype, device);
                         Store::Plain { k: zeros()?, v: zeros()? }
                     }
                     (Codec::Turbo(_), codings) => {

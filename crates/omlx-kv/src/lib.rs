@@ -2,9 +2,10 @@
 #![doc = include_str!("../README.md")]
 //!
 //! Who holds which block is decided in omlx-blocks; this crate holds the tensors that the block ids point into. candle tensors
-//! can be written behind `&`, so the compiler does not help: only [`LayerKv::write`] and [`KvCache::import`] write pools. What
-//! leaves the pools and may come back is in [`tier`].
+//! can be written behind `&`, so the compiler does not help: only [`LayerKv::write`], [`KvCache::import`] and
+//! [`KvCache::give_back`] change pools. What leaves the pools and may come back is in [`tier`].
 
+mod back;
 mod batch;
 mod bytes;
 mod cache;

@@ -71,12 +71,44 @@ impl Block {
         })
     }
 
-    /// x `[T, hidden]`, the residual stream.
-    pub(crate) fn forward(&self, x: &Tensor, rope: &RopeTable, kv: &LayerKv<'_>) -> Result<Tensor> {
-        let h = self.attn.forward(&self.before_attn.forward(x)?, rope, kv)?;
-        let (x, h) = self.before_ffn.forward_sum(x, &after(self.after_attn.as_ref(), h)?)?;
+    pub(crate) fn forward(&self, stream: &Stream, rope: &RopeTable, kv: &LayerKv<'_>) -> Result<Stream> {
+        let (x, h) = stream.normed(&self.before_attn)?;
+        let h = self.attn.forward(&h, rope, kv)?;
+        let (x, h) = self.before_ffn.forward_sum(&x, &after(self.after_attn.as_ref(), h)?)?;
         let h = after(self.after_ffn.as_ref(), self.ffn.forward(&h)?)?;
-        Ok((x + h)?)
+        Ok(Stream { x, plus: Some(h) })
+    }
+}
+
+/// The residual stream `[T, hidden]`. What the last sub-layer adds is still apart from it: the norm that comes next adds it on
+/// its way, and saves a pass over both.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) x: Tensor,
+    pub(crate) plus: Option<Tensor>,
+}
+
+impl Stream {
+    /// The sum and its norm.
+    fn normed(&self, norm: &Norm) -> Result<(Tensor, Tensor)> {
+        match &self.plus {
+            Some(plus) => norm.forward_sum(&self.x, plus),
+            None => Ok((self.x.clone(), norm.forward(&self.x)?)),
+        }
+    }
+
+    /// The sum.
+    pub(crate) fn sum(&self) -> Result<Tensor> {
+        match &self.plus {
+            Some(plus) => Ok((&self.x + plus)?),
+            None => Ok(self.x.clone()),
+        }
+    }
+
+    /// Some rows.
+    pub(crate) fn rows(&self, rows: &Tensor) -> Result<Self> {
+        let pick = |x: &Tensor| x.index_select(rows, 0);
+        Ok(Self { x: pick(&self.x)?, plus: self.plus.as_ref().map(pick).transpose()? })
     }
 }
 

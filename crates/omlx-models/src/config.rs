@@ -218,7 +218,12 @@ impl Config {
     pub fn not_quantized(&self) -> Result<()> {
         for key in ["quantization_config", "quantization"] {
             if let Some(how) = self.section(key)? {
-                let scheme = how.opt::<String>("quant_method")?.unwrap_or_else(|| "affine".into());
+                let scheme = match how.opt::<String>("quant_method")? {
+                    Some(scheme) => scheme,
+                    // MLX names no method, and gives bits and group size.
+                    None if how.keys.contains_key("bits") => "affine".into(),
+                    None => "nothing".into(),
+                };
                 return Err(how.unknown(
                     "quant_method",
                     &scheme,

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use omlx_kv::{Batch, KvCache, KvLayout, KvStore, Result};
 use omlx_ops::{Linear, Rope, rms_norm};
 
-use crate::block::Block;
+use crate::block::{Block, Stream};
 use crate::spec::{FfnSpec, LayerSpec, Spec};
 use crate::weights::{Matrix, Part, Weights};
 use crate::{Error, Model};
@@ -78,26 +78,32 @@ impl Transformer {
         kv: &KvCache,
         tap: &mut dyn FnMut(usize, &Tensor) -> candle_core::Result<()>,
     ) -> Result<Tensor> {
+        self.run(batch, kv, &mut |layer, stream| Ok(tap(layer, &stream.sum()?)?))
+    }
+
+    fn run(&self, batch: &Batch, kv: &KvCache, tap: &mut dyn FnMut(usize, &Stream) -> Result<()>) -> Result<Tensor> {
         let ropes: Vec<_> = self.ropes.iter().map(|rope| rope.at(&batch.positions)).collect();
         let mut x = self.embed.gather(&batch.tokens)?; // [T, hidden]
         if self.spec.embed_scale != 1.0 {
             x = (x * f64::from(self.spec.embed_scale))?;
         }
-        tap(0, &x)?;
+        let mut stream = Stream { x, plus: None };
+        tap(0, &stream)?;
         for (layer, block) in self.blocks.iter().enumerate() {
-            x = block.forward(&x, &ropes[block.rope], &kv.layer(layer, batch))?;
-            tap(layer + 1, &x)?;
+            stream = block.forward(&stream, &ropes[block.rope], &kv.layer(layer, batch))?;
+            tap(layer + 1, &stream)?;
         }
-        self.logits(&x, batch)
+        self.logits(&stream, batch)
     }
 
     /// Only the wanted rows see the vocabulary: it is the widest matrix of the model.
-    fn logits(&self, x: &Tensor, batch: &Batch) -> Result<Tensor> {
+    fn logits(&self, stream: &Stream, batch: &Batch) -> Result<Tensor> {
+        let (dtype, device) = (stream.x.dtype(), stream.x.device());
         if batch.wanted.is_empty() {
-            return Ok(Tensor::zeros((0, self.spec.vocab), x.dtype(), x.device())?);
+            return Ok(Tensor::zeros((0, self.spec.vocab), dtype, device)?);
         }
-        let wanted = Tensor::new(batch.wanted.as_slice(), x.device())?;
-        let x = x.index_select(&wanted, 0)?; // [R, hidden]
+        let wanted = Tensor::new(batch.wanted.as_slice(), device)?;
+        let x = stream.rows(&wanted)?.sum()?; // [R, hidden]
         let x = rms_norm(&x, &self.last_norm, self.spec.head.eps)?;
         let logits = self.head.as_ref().unwrap_or(&self.embed).forward(&x)?; // [R, vocab]
         match self.spec.head.softcap {
@@ -113,7 +119,7 @@ impl Model for Transformer {
     }
 
     fn forward(&self, batch: &Batch, kv: &KvCache) -> candle_core::Result<Tensor> {
-        Ok(self.forward_tapped(batch, kv, &mut |_, _| Ok(()))?)
+        Ok(self.run(batch, kv, &mut |_, _| Ok(()))?)
     }
 
     fn vocab(&self) -> usize {

@@ -44,3 +44,8 @@ impl Target {
         }
     }
 }
+
+/// Whether tensors on `device` lie in this process's own pages, whichever implementation runs.
+pub(crate) fn holds_pages(device: &Device) -> bool {
+    matches!(device, Device::Cpu)
+}

@@ -3,7 +3,7 @@
 //! The guard measures bytes; all that is decided here is who gives way. Nobody is refused for what it might need: only
 //! what is in use counts, and the first always passes.
 
-use omlx_blocks::SeqId;
+use omlx_blocks::{BlockId, GroupId, SeqId};
 
 use crate::{Outcome, Refused, Sched};
 
@@ -44,6 +44,17 @@ impl Sched {
             outcomes.push(Outcome::Refused { seq, why });
         }
         outcomes
+    }
+
+    /// Forgets what is only kept for later prompts, all of it or the half that is worth less, and answers for each group the blocks
+    /// whose content is of no use any more, for their memory to be given back. Only between two steps.
+    pub fn give_up(&mut self, all: bool) -> Vec<(GroupId, Vec<BlockId>)> {
+        let groups = (0..self.ledger.groups() as u32).map(GroupId);
+        let give_up = |group| {
+            let keep = if all { 0 } else { self.ledger.idle_blocks(group) / 2 };
+            (group, self.ledger.give_up(group, keep))
+        };
+        groups.map(give_up).collect()
     }
 
     /// What memory pressure says to someone, if it is above the hard limit.

@@ -43,7 +43,8 @@ impl Sched {
         let config = config.checked();
         let cost = Cost::new(config.target.map_or(usize::MAX, |target| target.depth));
         // A full step at the end of the longest prompt: where there is time for it, only its tokens are a limit.
-        let most = cost.of(config.context.saturating_sub(config.step_tokens), config.step_tokens);
+        let longest = config.context.min(ledger.capacity());
+        let most = cost.of(longest.saturating_sub(config.step_tokens), config.step_tokens);
         let pace = |micros: fn(Target) -> u64| {
             Pace::new(config.target.map(micros), config.chunk_tokens, [config.min_chunk(), most])
         };
@@ -63,7 +64,7 @@ impl Sched {
         }
     }
 
-    /// How long the step of this plan took, from one plan to the next; sets the size of the next chunks.
+    /// How long the step of this plan took, with all that lay between the step before and it; sets the size of the next chunks.
     pub fn took(&mut self, plan: &Plan, micros: u64) {
         let cost = plan.chunk_rows().map(|row| self.cost.of(row.start, row.len)).sum();
         self.pace.learn(cost, micros);

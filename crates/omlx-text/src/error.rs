@@ -84,6 +84,16 @@ pub enum Error {
         /// The largest id.
         limit: u32,
     },
+    /// A normalizer that makes a text much longer than it was takes all memory.
+    #[error("{}: its normalizer makes of each byte up to {growth}, at most {limit} are taken; the file was changed, fetch it again", path.display())]
+    Growth {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that one byte can become.
+        growth: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The tokenizer decodes in a way this crate does not know.
     #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip", path.display())]
     Decoder {
@@ -161,8 +171,12 @@ pub enum Error {
         message: String,
     },
     /// The chat template failed on this chat.
-    #[error("chat template, line {line}: {reason}")]
+    #[error(
+        "{origin}: chat template, line {line}: {reason}; change the messages to what the template expects, mend or replace it (a chat_template.jinja in the model's folder goes before others), or use the completions route (/v1/completions), which needs none"
+    )]
     TemplateFailed {
+        /// The file, and the key in it.
+        origin: String,
         /// Line in the template, from 1; 0 when not known.
         line: usize,
         /// What the template engine said.
@@ -250,8 +264,18 @@ impl Error {
     /// What to do about a fault whose own words do not say.
     fn way_out(&self) -> &'static str {
         match self {
-            Self::Gguf(_) => "; fetch the file again, or load the model's own folder with its tokenizer.json",
+            Self::Gguf(omlx_gguf::Error::In { fault, .. }) => Self::gguf_way_out(fault),
+            Self::Gguf(fault) => Self::gguf_way_out(fault),
             _ => "",
+        }
+    }
+
+    fn gguf_way_out(fault: &omlx_gguf::Error) -> &'static str {
+        match fault {
+            // It is not the contents.
+            omlx_gguf::Error::NotAFile => "",
+            omlx_gguf::Error::Io(_) => "; put the file back, or mend what keeps it from being read",
+            _ => "; fetch the file again, or load the model's own folder with its tokenizer.json",
         }
     }
 

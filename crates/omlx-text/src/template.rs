@@ -109,7 +109,7 @@ pub(crate) struct Template {
     env: Environment<'static>,
     syntax: SyntaxConfig,
     // As text: compiling takes a fraction of a millisecond, and what it gives borrows from the text.
-    sources: BTreeMap<&'static str, String>,
+    sources: BTreeMap<&'static str, Source>,
     named: Map<String, Value>,
 }
 
@@ -147,7 +147,7 @@ impl Template {
                 line: shape::line(&error),
                 reason: python::reason(&error),
             })?;
-            compiled.insert(name, text);
+            compiled.insert(name, Source { text, origin: origin.clone() });
         }
         Ok(Some(Self { env: environment(), syntax, sources: compiled, named }))
     }
@@ -172,7 +172,7 @@ impl Template {
         env.set_fuel(Some(budget));
         let now = context.now;
         env.add_function("strftime_now", move |format: &str| clock::format(now, format));
-        let program = Program::compile(source, &self.syntax);
+        let program = Program::compile(&source.text, &self.syntax);
         let rendered = program.and_then(|program| program.run(&env, minijinja::Value::from(Serde(&values))));
         rendered.map_err(|error| {
             if error.kind() == ErrorKind::OutOfFuel {
@@ -180,7 +180,10 @@ impl Template {
             }
             match python::refusal(&error) {
                 Some(message) => Error::Refused { message },
-                None => Error::TemplateFailed { line: error.line().unwrap_or(0), reason: python::reason(&error) },
+                None => {
+                    let (origin, line) = (source.origin.clone(), error.line().unwrap_or(0));
+                    Error::TemplateFailed { origin, line, reason: python::reason(&error) }
+                }
             }
         })
     }

@@ -4,6 +4,8 @@
 //! tokenizers: templates depend on it. A chat message that spells one is therefore read as that token too.
 
 mod file;
+mod growth;
+mod trial;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +21,12 @@ use crate::spm::Spm;
 /// The longest text that is encoded at once.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 
+/// The longest that a text may become by normalization, for which the library takes some thirty times as much memory.
+const MAX_NORMALIZED_BYTES: usize = 64 << 20;
+
+/// By how much a normalizer may lengthen a text at most; real ones stay below two hundred.
+const MAX_GROWTH: usize = 1024;
+
 /// Either way of encoding, and the table for the way back.
 #[derive(Debug)]
 pub(crate) struct Tokenizer {
@@ -27,6 +35,8 @@ pub(crate) struct Tokenizer {
     pub(crate) pieces: Arc<Pieces>,
     /// No token stands for more bytes of text than this; none where there is no such bound.
     widest: Option<usize>,
+    /// The longest text that is encoded at once.
+    most_bytes: usize,
 }
 
 /// Tokens that a plain prompt is put between.
@@ -48,13 +58,22 @@ enum Encoder {
 impl Tokenizer {
     /// From the bytes of a `tokenizer.json`; `path` is for messages.
     pub(crate) fn from_json(json: &[u8], path: &Path) -> Result<Self> {
-        let mut library = file::read(json).map_err(|source| match serde_json::from_slice::<IgnoredAny>(json) {
-            Ok(_) => Error::Tokenizer { path: path.to_path_buf(), source },
+        let fault = |source| Error::Tokenizer { path: path.to_path_buf(), source };
+        let read = trial::guarded(|| file::read(json));
+        let mut library = read.map_err(|source| match serde_json::from_slice::<IgnoredAny>(json) {
+            Ok(_) => fault(source),
             Err(source) => Error::Json { path: path.to_path_buf(), source },
         })?;
         // Files saved after training may ask for cutting and filling up; a prompt wants neither.
-        library.with_truncation(None).map_err(|source| Error::Tokenizer { path: path.to_path_buf(), source })?;
+        library.with_truncation(None).map_err(fault)?;
         library.with_padding(None);
+        let normalizer = serde_json::to_value(library.get_normalizer())
+            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+        let growth = growth::growth(&normalizer);
+        if growth > MAX_GROWTH {
+            return Err(Error::Growth { path: path.to_path_buf(), growth, limit: MAX_GROWTH });
+        }
+        trial::encode(&library).map_err(fault)?;
         let decoder = serde_json::to_value(library.get_decoder())
             .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
         let (spelling, drop_first_space) =
@@ -67,20 +86,22 @@ impl Tokenizer {
         let pieces = Arc::new(table((&library, vocab), 0, spelling, drop_first_space));
         // The file's own post-processor knows what goes around.
         let widest = widest(&library, &pieces);
-        Ok(Self { encoder: Encoder::Library(Box::new(library)), around: Around::default(), pieces, widest })
+        let most_bytes = MAX_TEXT_BYTES.min(MAX_NORMALIZED_BYTES / growth);
+        let encoder = Encoder::Library(Box::new(library));
+        Ok(Self { encoder, around: Around::default(), pieces, widest, most_bytes })
     }
 
     /// A library tokenizer built from a byte-level GGUF vocabulary of `vocab` tokens.
     pub(crate) fn byte_level(library: Library, around: Around, vocab: usize) -> Self {
         let pieces = Arc::new(table((&library, library.get_vocab(true)), vocab, Spelling::ByteLevel, false));
         let widest = widest(&library, &pieces);
-        Self { encoder: Encoder::Library(Box::new(library)), around, pieces, widest }
+        Self { encoder: Encoder::Library(Box::new(library)), around, pieces, widest, most_bytes: MAX_TEXT_BYTES }
     }
 
     /// A SentencePiece vocabulary with its table.
     pub(crate) fn spm(spm: Spm, around: Around, pieces: Pieces) -> Self {
-        let widest = Some(pieces.longest());
-        Self { encoder: Encoder::Spm(Box::new(spm)), around, pieces: Arc::new(pieces), widest }
+        let (widest, most_bytes) = (Some(pieces.longest()), MAX_TEXT_BYTES);
+        Self { encoder: Encoder::Spm(Box::new(spm)), around, pieces: Arc::new(pieces), widest, most_bytes }
     }
 
     /// The fewest tokens that a text of so many bytes can have; known without encoding it.
@@ -90,8 +111,8 @@ impl Tokenizer {
 
     /// The ids of a text; `special` adds what the model wants around a prompt.
     pub(crate) fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(Error::TextTooLong { bytes: text.len(), limit: MAX_TEXT_BYTES });
+        if text.len() > self.most_bytes {
+            return Err(Error::TextTooLong { bytes: text.len(), limit: self.most_bytes });
         }
         let ids = match &self.encoder {
             Encoder::Library(library) => {

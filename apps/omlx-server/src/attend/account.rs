@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use tokio::sync::Notify;
+
 /// Debts of all connections.
 #[derive(Default)]
 pub(crate) struct Owed(AtomicUsize);
@@ -21,6 +23,8 @@ pub(super) struct Account {
     answers: AtomicUsize,
     /// Bytes wait for the client to take them; counts among the debts of all.
     blocked: AtomicBool,
+    /// Told when they begin to wait.
+    blocking: Notify,
     /// Bytes that the system took for the client.
     sent: AtomicU64,
     all: Arc<Owed>,
@@ -28,7 +32,13 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new(all: Arc<Owed>) -> Self {
-        Self { answers: AtomicUsize::new(0), blocked: AtomicBool::new(false), sent: AtomicU64::new(0), all }
+        Self {
+            answers: AtomicUsize::new(0),
+            blocked: AtomicBool::new(false),
+            blocking: Notify::new(),
+            sent: AtomicU64::new(0),
+            all,
+        }
     }
 
     /// Whether an answer is being made.
@@ -38,7 +48,20 @@ impl Account {
 
     /// Whether an answer is being made or is on its way.
     pub(super) fn owes(&self) -> bool {
-        self.answering() || self.blocked.load(Ordering::Relaxed)
+        self.answering() || self.blocked()
+    }
+
+    /// Whether bytes wait for the client to take them.
+    pub(super) fn blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Ends once bytes wait for the client to take them.
+    pub(super) async fn blocking(&self) {
+        // Who is told may come late, and who comes early has to be told.
+        while !self.blocked() {
+            self.blocking.notified().await;
+        }
     }
 
     /// Bytes sent so far.
@@ -54,7 +77,10 @@ impl Account {
     /// Whether the client does not take what is sent.
     pub(super) fn block(&self, blocked: bool) {
         match (self.blocked.swap(blocked, Ordering::Relaxed), blocked) {
-            (false, true) => self.all.0.fetch_add(1, Ordering::Relaxed),
+            (false, true) => {
+                self.blocking.notify_one();
+                self.all.0.fetch_add(1, Ordering::Relaxed)
+            }
             (true, false) => self.all.0.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };

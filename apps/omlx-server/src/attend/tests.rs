@@ -10,8 +10,8 @@ use super::*;
 
 const BRIEF: Duration = Duration::from_millis(300);
 const MINUTE: Duration = Duration::from_secs(60);
-const SHORT: Patience = Patience { head: BRIEF, body: BRIEF, half: BRIEF, short: BRIEF };
-const LONG: Patience = Patience { head: MINUTE, body: MINUTE, half: BRIEF, short: BRIEF };
+const SHORT: Patience = Patience { head: BRIEF, body: BRIEF, half: BRIEF, deaf: BRIEF, short: BRIEF };
+const LONG: Patience = Patience { head: MINUTE, body: MINUTE, half: BRIEF, deaf: BRIEF, short: BRIEF };
 
 /// A connection to a server that never answers `/never` and needs a body for `/body`; its end; the stop; the debts.
 async fn connect(patience: Patience) -> (TcpStream, tokio::task::JoinHandle<()>, watch::Sender<bool>, Arc<Owed>) {
@@ -26,6 +26,7 @@ async fn connect_among(
         .route("/now", get(async || "now"))
         .route("/never", post(async |_: String| std::future::pending::<()>().await))
         .route("/stream", post(async |_: String| axum::body::Body::new(Slow::new())))
+        .route("/flood", get(async || vec![b'x'; 64 << 20]))
         .route("/refused", post(async || axum::http::StatusCode::PAYLOAD_TOO_LARGE))
         .route("/body", post(async |body: String| body));
     let (stop, stopped) = watch::channel(false);
@@ -100,6 +101,30 @@ async fn heads_and_bodies_do_not_take_for_ever() {
         ends(task).await;
         assert!(!owed.any(), "{half:?}");
     }
+}
+
+/// Seen to fail: the time measured from the first byte on.
+#[tokio::test]
+async fn who_takes_nothing_of_an_answer_is_gone_and_who_is_slow_is_not() {
+    const ASK: &[u8] = b"GET /flood HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let (mut deaf, task, _stop, owed) = connect(LONG).await;
+    deaf.write_all(ASK).await.unwrap();
+    ends(task).await;
+    assert!(!owed.any());
+
+    let (mut slow, task, _stop, _) = connect(LONG).await;
+    slow.write_all(ASK).await.unwrap();
+    // enough at a time that the system lets the other side send more
+    let (mut some, mut taken) = (vec![0; 8 << 20], 0);
+    loop {
+        match slow.read(&mut some).await.unwrap() {
+            0 => break,
+            n => taken += n,
+        }
+        tokio::time::sleep(BRIEF / 3).await;
+    }
+    assert!(taken > 64 << 20, "{taken}");
+    ends(task).await;
 }
 
 /// A pause is measured, not the whole.

@@ -2,33 +2,42 @@
 
 use std::fmt;
 
-use omlx_http::{Settings, built_in};
+use omlx_http::{Owner, Settings, built_in};
 use omlx_text::SamplingDefaults;
 
 /// The values in force for one model.
 pub(super) struct Drawing<'a> {
-    pub(super) owner: &'a Settings,
+    pub(super) owner: &'a Owner,
     pub(super) author: &'a SamplingDefaults,
 }
 
 impl fmt::Display for Drawing<'_> {
-    /// `temperature 0.7 (--temperature), top_k 20 (model), top_p 1 (built in)`.
+    /// `temperature 0.7 (--set), top_k 20 (model), top_p 0.9 (--top-p), min_p 0 (built in)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (owner, author, built_in) = (self.owner, Settings::of_author(self.author), built_in());
-        let count = |s: &Settings| s.top_k.map(|n| n as f32);
-        let values = [
-            ("temperature", owner.temperature, author.temperature, built_in.temperature),
-            ("top_k", count(owner), count(&author), built_in.top_k as f32),
-            ("top_p", owner.top_p, author.top_p, built_in.top_p),
-            ("min_p", owner.min_p, author.min_p, built_in.min_p),
-            ("repetition_penalty", owner.repetition_penalty, author.repetition_penalty, built_in.repetition_penalty),
+        let (Owner { model, all }, built_in) = (self.owner, built_in());
+        let author = Settings::of_author(self.author);
+        type Value = fn(&Settings) -> Option<f32>;
+        let values: [(&str, Value, Option<f32>); 8] = [
+            ("temperature", |s| s.temperature, Some(built_in.temperature)),
+            ("top_k", |s| s.top_k.map(|k| k as f32), Some(built_in.top_k as f32)),
+            ("top_p", |s| s.top_p, Some(built_in.top_p)),
+            ("min_p", |s| s.min_p, Some(built_in.min_p)),
+            ("repetition_penalty", |s| s.repetition_penalty, Some(built_in.repetition_penalty)),
+            // shown where somebody set them
+            ("presence_penalty", |s| s.presence_penalty, None),
+            ("frequency_penalty", |s| s.frequency_penalty, None),
+            ("max_tokens", |s| s.max_tokens.map(|most| most as f32), None),
         ];
-        for (i, (name, owner, author, built_in)) in values.into_iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            match (owner, author) {
-                (Some(value), _) => write!(f, "{comma}{name} {value} (--{})", name.replace('_', "-"))?,
-                (None, Some(value)) => write!(f, "{comma}{name} {value} (model)")?,
-                (None, None) => write!(f, "{comma}{name} {built_in} (built in)")?,
+        for (i, (name, value, built_in)) in values.into_iter().enumerate() {
+            let flag = format!("--{}", name.replace('_', "-"));
+            let sources = [
+                (value(model), "--set"),
+                (value(&author), "model"),
+                (value(all), flag.as_str()),
+                (built_in, "built in"),
+            ];
+            if let Some((value, source)) = sources.into_iter().find_map(|(value, source)| Some((value?, source))) {
+                write!(f, "{}{name} {value} ({source})", if i == 0 { "" } else { ", " })?;
             }
         }
         Ok(())
@@ -42,17 +51,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_wins_then_the_author() {
-        let owner = Settings { top_p: Some(0.9), repetition_penalty: Some(1.1), ..Settings::default() };
+    fn what_is_said_of_the_model_wins() {
+        let all =
+            Settings { top_p: Some(0.9), repetition_penalty: Some(1.1), max_tokens: Some(8), ..Settings::default() };
+        let model = Settings { top_k: Some(5), max_tokens: Some(16), ..Settings::default() };
         let author =
             SamplingDefaults { temperature: Some(0.7), top_k: Some(20), top_p: Some(0.8), ..Default::default() };
         assert_eq!(
-            Drawing { owner: &owner, author: &author }.to_string(),
-            "temperature 0.7 (model), top_k 20 (model), top_p 0.9 (--top-p), min_p 0 (built in), \
-             repetition_penalty 1.1 (--repetition-penalty)"
+            Drawing { owner: &Owner { model, all }, author: &author }.to_string(),
+            "temperature 0.7 (model), top_k 5 (--set), top_p 0.8 (model), min_p 0 (built in), \
+             repetition_penalty 1.1 (--repetition-penalty), max_tokens 16 (--set)"
         );
         let greedy = SamplingDefaults { do_sample: Some(false), temperature: Some(0.7), ..Default::default() };
-        let said = Drawing { owner: &Settings::default(), author: &greedy }.to_string();
+        let said = Drawing { owner: &Owner::default(), author: &greedy }.to_string();
         assert!(said.starts_with("temperature 0 (model), top_k 0 (built in), top_p 1 (built in)"), "{said}");
     }
 }

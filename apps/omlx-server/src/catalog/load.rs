@@ -12,7 +12,7 @@ use candle_core::{DType, Device};
 use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
-use omlx_http::{OpenError, Served};
+use omlx_http::{Bounds, OpenError, Owner, Served, Settings};
 use omlx_kv::{KvGroup, KvLayout};
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::drawing::Drawing;
 use super::promises::{Promises, Settling};
 use crate::cli::KvType;
-use crate::config::{Context, Memory, Settings, readable};
+use crate::config::{self, Context, Memory, readable};
 
 /// Requests that may wait for a place among those that are answered; more are told to come again later.
 const WAITING: usize = 256;
@@ -37,7 +37,7 @@ type Reader = dyn Fn(&Path, &Device, DType) -> Read + Send + Sync;
 
 /// Loads models for one device.
 pub(crate) struct Loader {
-    settings: Settings,
+    settings: config::Settings,
     device: Device,
     turnstile: Arc<Turnstile>,
     promises: Promises,
@@ -84,7 +84,7 @@ impl From<Failure> for OpenError {
 }
 
 impl Loader {
-    pub(crate) fn new(settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
+    pub(crate) fn new(settings: config::Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
         Self {
             settings,
             device,
@@ -98,7 +98,7 @@ impl Loader {
     }
 
     /// Loads a model and starts its engine.
-    pub(crate) fn load(&self, id: &str, path: &Path) -> Result<Served, Failure> {
+    pub(crate) fn load(&self, id: &str, path: &Path, own: Settings) -> Result<Served, Failure> {
         let start = Instant::now();
         let expected = self.promises.expect(path)?;
         let kv = match self.settings.kv_type {
@@ -117,7 +117,8 @@ impl Loader {
             tracing::info!("model {id} has no chat template: chats are refused, /v1/completions works");
         }
         let settling = self.promises.settle(expected, card.weight_bytes);
-        let served = self.open(id, path, (text, model, &card), settling)?;
+        let mut served = self.open(id, path, (text, model, &card), settling)?;
+        served.owner.model = own;
         tracing::info!(
             "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}",
             start.elapsed().as_secs_f32(),
@@ -125,8 +126,8 @@ impl Loader {
             card.parameters as f64 / 1e6,
             readable(card.weight_bytes),
             mixture(&card),
-            served.context,
-            Drawing { owner: &self.settings.sampling, author: served.text.defaults() }
+            served.bounds.most(),
+            Drawing { owner: &served.owner, author: served.text.defaults() }
         );
         Ok(served)
     }
@@ -164,11 +165,11 @@ impl Loader {
         };
         let fit = config.fit(&model).map_err(fault)?;
         let memory = settling.keep(fit.kv_bytes + fit.step_bytes);
-        let context = fit.context;
-        let wished = self.wished(card.context);
-        if context < wished {
+        let bounds = Bounds { context: fit.context, capacity: fit.capacity };
+        if bounds.capacity < bounds.context {
+            let Bounds { context, capacity } = bounds;
             tracing::warn!(
-                "model {id}: its KV memory of {} holds {context} tokens, not {wished}; \
+                "model {id}: its KV memory of {} holds {capacity} tokens, not the context's {context}; \
                  raise --kv-memory or --memory-guard, or take --kv-dtype f16",
                 readable(config.kv_bytes)
             );
@@ -176,7 +177,8 @@ impl Loader {
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
-        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), context, settings: self.settings.sampling })
+        let owner = Owner { all: self.settings.sampling, ..Owner::default() };
+        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })
     }
 
     /// What of `room` is left for keys and values beside the largest step.
@@ -202,13 +204,6 @@ impl Loader {
             },
             step_time: s.step_time,
             ..omlx_engine::Config::new(wish.min(room))
-        }
-    }
-
-    fn wished(&self, model: usize) -> usize {
-        match self.settings.context {
-            Context::Model => model,
-            Context::Tokens(tokens) => tokens.min(model),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Settling<'a> {
 impl Promises {
     pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
         let guarded = guard.is_some();
-        let free = || Guard::new(Limits { most_bytes: u64::MAX, spare_bytes: 0 }, Box::new(System));
+        let free = || Guard::new(Limits { most_bytes: u64::MAX, spare_bytes: 0, tier: None }, Box::new(System));
         Self { guard: guard.unwrap_or_else(free), guarded, turn: Mutex::new(()) }
     }
 

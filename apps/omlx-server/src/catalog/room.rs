@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use omlx_api::EngineHandle;
-use omlx_http::{Card, OpenError, Served};
+use omlx_http::{Card, OpenError, Served, Settings};
 use omlx_hub::Found;
 use tokio::sync::watch;
 
@@ -30,6 +30,8 @@ struct State {
     failure: Option<Failure>,
     /// Whether the log has that already: a client that asks again and again is no news.
     said: bool,
+    /// What the owner set for this model.
+    settings: Settings,
     door: Door,
 }
 
@@ -45,7 +47,7 @@ enum Door {
 impl Room {
     pub(crate) fn new(found: Found) -> Self {
         let failure = look::trouble(&found).map(Failure::Unusable);
-        let state = Mutex::new(State { failure, said: false, door: Door::Closed });
+        let state = Mutex::new(State { failure, said: false, settings: Settings::default(), door: Door::Closed });
         let modified = std::fs::metadata(&found.path).and_then(|m| m.modified()).ok();
         let created = modified.and_then(|t| t.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_secs());
         Self { id: found.id, path: found.path, created, state }
@@ -57,10 +59,16 @@ impl Room {
 
     pub(crate) fn card(&self) -> Card {
         let state = self.state();
-        let context = if let Door::Open(served) = &state.door { Some(served.context) } else { None };
+        let context = if let Door::Open(served) = &state.door { Some(served.bounds.most()) } else { None };
         // Memory may be there the next time, so only damage is trouble.
         let trouble = state.failure.as_ref().and_then(Failure::damage).map(str::to_owned);
         Card { id: self.id.clone(), created: self.created, context, trouble }
+    }
+
+    /// Adds to what the owner set for this model; counts from the next load on.
+    pub(crate) fn set(&self, settings: &Settings) {
+        let mut state = self.state();
+        state.settings = settings.or(&state.settings);
     }
 
     /// The engine, where one was started; it may have died since.
@@ -101,7 +109,8 @@ impl Room {
 
     /// Loads, on a thread that may block.
     fn fill(&self, loader: &Loader, outcome: &watch::Sender<Option<Outcome>>) {
-        let loaded = catch_unwind(AssertUnwindSafe(|| loader.load(&self.id, &self.path)));
+        let own = self.state().settings;
+        let loaded = catch_unwind(AssertUnwindSafe(|| loader.load(&self.id, &self.path, own)));
         let loaded = loaded.unwrap_or_else(|_| {
             let path = self.path.display();
             Err(Failure::Unusable(format!(

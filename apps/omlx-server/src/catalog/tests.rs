@@ -71,6 +71,14 @@ async fn ended(engine: &EngineHandle) {
     tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the engine has stopped");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_name_that_would_break_the_log_is_not_offered() {
+    let dir = models(&["good", "bad\nname", "b\u{1b}[31m"]);
+    let names: Vec<String> = catalog(dir.path()).cards().into_iter().map(|card| card.id).collect();
+    assert_eq!(names, ["good"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_does_not_stop_the_load() {
     let dir = models(&["m"]);
@@ -195,7 +203,7 @@ impl Meter for Fixed {
 }
 
 fn guarded(root: &Path, beside_bytes: u64) -> (Catalog, Arc<Guard>) {
-    let limits = Limits { most_bytes: (100 << 20) + beside_bytes, spare_bytes: 0 };
+    let limits = Limits { most_bytes: (100 << 20) + beside_bytes, spare_bytes: 0, tier: None };
     let guard = Guard::new(limits, Box::new(Fixed));
     let catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, Some(Arc::clone(&guard)));
     (catalog, guard)
@@ -235,7 +243,7 @@ async fn loads_side_by_side_are_not_promised_the_same_memory() {
     let dir = models(&["good", "stuck"]);
     let weights = std::fs::metadata(dir.path().join("good/model.safetensors")).unwrap().len();
     let beside = 2 * weights - 1;
-    let guard = Guard::new(Limits { most_bytes: (100 << 20) + beside, spare_bytes: 0 }, Box::new(Fixed));
+    let guard = Guard::new(Limits { most_bytes: (100 << 20) + beside, spare_bytes: 0, tier: None }, Box::new(Fixed));
     let (catalog, go) = stuck(dir.path(), Some(Arc::clone(&guard)));
     let Err(OpenError::Slow { .. }) = catalog.open("stuck").await.map(|_| ()) else { panic!("it opened") };
     assert_eq!(guard.room(), beside - weights);

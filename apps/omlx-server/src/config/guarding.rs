@@ -90,7 +90,7 @@ impl fmt::Display for Guarded {
         match (self.wish, self.limits) {
             (Guarding::Off, _) => f.write_str("off"),
             (wish, None) => write!(f, "OFF: this system does not say how much memory it has, so {wish} means nothing"),
-            (wish, Some(Limits { most_bytes, spare_bytes })) => {
+            (wish, Some(Limits { most_bytes, spare_bytes, .. })) => {
                 write!(f, "{wish}: at most {} here, {} left free", readable(most_bytes), readable(spare_bytes))
             }
         }
@@ -134,6 +134,6 @@ mod tests {
         let [tier, share, size] = ["safe", "60%", "2GiB"].map(|text| text.parse::<Guarding>().unwrap().on(None));
         assert_eq!((tier.limits, share.limits), (None, None));
         assert!(tier.to_string().starts_with("OFF"), "{tier}");
-        assert_eq!(size.limits, Some(Limits { most_bytes: 2 * GIB, spare_bytes: 0 }));
+        assert_eq!(size.limits, Some(Limits { most_bytes: 2 * GIB, spare_bytes: 0, tier: None }));
     }
 }

@@ -102,8 +102,17 @@ fn an_owners_sampling_is_kept_and_shown() {
     let s = r.settings.sampling;
     assert_eq!((s.temperature, s.top_k, s.top_p, s.min_p), (Some(0.0), Some(40), Some(0.9), Some(0.05)));
     assert_eq!((s.repetition_penalty, s.presence_penalty, s.max_tokens), (Some(1.1), None, None));
-    let shown = "else temperature 0, top_k 40, top_p 0.9, min_p 0.05, repetition_penalty 1.1, else the model's";
+    let shown = "else the model's, else temperature 0, top_k 40, top_p 0.9, min_p 0.05, repetition_penalty 1.1";
     assert!(r.to_string().contains(shown), "{r}");
+    let r = resolve("--model m --max-tokens 8 --set a/m:top_k=5,min-p=0.1 --set b:c:max_tokens=16").unwrap();
+    assert_eq!(r.settings.sampling.max_tokens, Some(8));
+    let set = |k, p, most| omlx_http::Settings { top_k: k, min_p: p, max_tokens: most, ..Default::default() };
+    let given = [("a/m", set(Some(5), Some(0.1), None)), ("b:c", set(None, None, Some(16)))];
+    assert_eq!(r.model_settings, given.map(|(name, settings)| (name.to_owned(), settings)));
+    assert!(
+        r.to_string().contains("the request's values, else those of --set, else the model's, else max_tokens 8"),
+        "{r}"
+    );
 }
 
 /// README's table has every flag with its default, and no other.

@@ -2,8 +2,7 @@
 
 use std::io::BufReader;
 use std::net::TcpStream;
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use omlx_fixtures::{RandomLlama, random_llama};
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use crate::server::Server;
 const CONTEXT: usize = 32_768;
 /// Small enough that the cache's own pages do not look like growth.
 const SMALL_CACHE: [&str; 2] = ["--kv-memory", "12MiB"];
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 50;
 
 fn serve(args: &[&str]) -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
@@ -32,37 +31,59 @@ fn long(salt: usize, prompt_tokens: usize, stream: bool) -> Value {
     json!({"model": "m", "prompt": prompt(prompt_tokens, salt), "max_tokens": 30_000, "stream": stream})
 }
 
+/// What the engine did in all: prompt tokens computed, tokens generated.
+fn work(server: &Server) -> (u64, u64) {
+    let status = server.get("/api/status").ok();
+    let model = &status["models"][0];
+    (model["prompt_tokens"].as_u64().unwrap(), model["generated_tokens"].as_u64().unwrap())
+}
+
+/// Leaves again and again, so many `at_once`; gives what the engine did meanwhile.
 #[track_caller]
-fn check(args: &[&str], leave: impl Fn(&Server, usize) -> BufReader<TcpStream>) {
+fn check(args: &[&str], at_once: usize, leave: impl Fn(&Server, usize) -> BufReader<TcpStream>) -> (u64, u64) {
     let (_dir, server) = serve(args);
     let short = json!({"model": "m", "prompt": "hello", "max_tokens": 3});
     server.completions(&short).send().ok();
     drop(leave(&server, 0));
     server.settle(Duration::from_secs(10));
-    let memory = server.proc_status("VmRSS:");
-    for round in 1..=ROUNDS {
-        let socket = leave(&server, round);
-        drop(socket);
+    let (memory, before) = (server.proc_status("VmRSS:"), work(&server));
+    let mut took = Vec::new();
+    for round in 1..=ROUNDS / at_once {
+        let sockets: Vec<_> = (0..at_once).map(|n| leave(&server, round * at_once + n)).collect();
+        let left = Instant::now();
+        drop(sockets);
+        server.settle(Duration::from_secs(20));
+        took.push(left.elapsed());
     }
-    server.settle(Duration::from_secs(10));
+    let after = work(&server);
+    // The case's limit. The median, since the machine of a test may pause for longer than that.
+    took.sort();
+    assert!(took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
     server.completions(&short).send().ok();
     if let (Some(before), Some(after)) = (memory, server.proc_status("VmRSS:")) {
         assert!(after < before + 32 * 1024, "memory grew from {before} to {after} kB over {ROUNDS} rounds");
     }
+    (after.0 - before.0, after.1 - before.1)
 }
 
+/// Seen to fail: a request that is not cancelled before its first token.
 #[test]
 fn life_1_in_prefill() {
-    check(&SMALL_CACHE, |server, round| {
-        let socket = server.completions(&long(round, 4000, true)).open();
-        thread::sleep(Duration::from_millis(20));
+    const PROMPT: usize = 5_000;
+    // Room for five of them, and long enough to be left in the middle.
+    let small_steps = ["--kv-memory", "26MiB", "--step-tokens", "8"];
+    let (prompts, _) = check(&small_steps, 5, |server, round| {
+        let (before, _) = server.busy();
+        let socket = server.completions(&long(round, PROMPT, true)).open();
+        crate::server::within(Duration::from_secs(20), || (server.busy().0 > before).then_some(()));
         socket
     });
+    assert!(prompts < (ROUNDS * PROMPT * 9 / 10) as u64, "{prompts} prompt tokens were computed for nobody");
 }
 
 #[test]
 fn life_1_in_decode() {
-    check(&SMALL_CACHE, |server, round| {
+    check(&SMALL_CACHE, 1, |server, round| {
         let mut socket = server.completions(&long(round, 50, true)).open();
         first_event(&mut socket);
         socket
@@ -71,9 +92,10 @@ fn life_1_in_decode() {
 
 #[test]
 fn life_1_in_a_plain_answer() {
-    check(&SMALL_CACHE, |server, round| {
+    check(&SMALL_CACHE, 5, |server, round| {
         let socket = server.completions(&long(round, 50, false)).open();
-        thread::sleep(Duration::from_millis(20));
+        let (_, before) = work(server);
+        crate::server::within(Duration::from_secs(20), || (work(server).1 > before).then_some(()));
         socket
     });
 }
@@ -100,21 +122,37 @@ fn life_1_in_the_queue() {
     let waiting: Vec<_> =
         (1..=ROUNDS).map(|round| server.completions(&long(round, 50, round % 2 == 0)).open()).collect();
     crate::server::within(Duration::from_secs(10), || (server.busy().1 == ROUNDS as u64).then_some(()));
+    let left = Instant::now();
     drop(waiting);
-    crate::server::within(Duration::from_secs(10), || (server.busy() == (1, 0)).then_some(()));
+    crate::server::within(Duration::from_secs(20), || (server.busy() == (1, 0)).then_some(()));
+    assert!(left.elapsed() < Duration::from_secs(5), "all at once, while another is answered");
     drop(running);
     server.settle(Duration::from_secs(10));
     server.completions(&json!({"model": "m", "prompt": "hello", "max_tokens": 3})).send().ok();
 }
 
+/// Each round has a model of its own, so that there is a load to leave.
 #[test]
 fn life_1_while_the_model_loads() {
-    let (_dir, server) = serve(&[]);
+    let dir = tempfile::tempdir().unwrap();
     for round in 0..ROUNDS {
-        drop(server.completions(&long(round, 50, round % 2 == 0)).open());
+        random_llama(&dir.path().join(format!("m{round}")), &RandomLlama::default());
     }
-    server.completions(&json!({"model": "m", "prompt": "hello", "max_tokens": 3})).send().ok();
-    server.settle(Duration::from_secs(10));
+    let server = Server::of(dir.path(), &SMALL_CACHE);
+    let loaded = || server.get("/health").ok()["models"].as_array().unwrap().len();
+    let mut during = 0;
+    for round in 0..ROUNDS {
+        let mut request = long(round, 50, round % 2 == 0);
+        request["model"] = format!("m{round}").into();
+        drop(server.completions(&request).open());
+        during += usize::from(loaded() == round);
+        // The load goes on, for whoever asks next.
+        crate::server::within(Duration::from_secs(20), || (loaded() == round + 1).then_some(()));
+    }
+    assert!(during > ROUNDS / 2, "only {during} of {ROUNDS} left during a load");
+    // Each would write some ten thousand tokens if it were left alone.
+    server.settle(Duration::from_secs(5));
+    server.completions(&json!({"model": "m7", "prompt": "hello", "max_tokens": 3})).send().ok();
 }
 
 #[test]

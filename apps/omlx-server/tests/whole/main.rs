@@ -11,6 +11,7 @@ mod exact;
 mod gguf;
 mod hub;
 mod life;
+mod pressure;
 mod process;
 mod sampling;
 mod server;

@@ -174,6 +174,28 @@ fn a_stop_lets_running_answers_finish() {
     assert!(server.ended(Duration::from_secs(10)).success());
 }
 
+/// A terminal that is closed ends what was started in it as Ctrl-C does, and not what was to outlive it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_terminal_lets_running_answers_finish_and_nohup_outlives_it() {
+    let (_dir, mut server) = writer();
+    let mut stream = server.completions(&write(400)).open();
+    first_event(&mut stream);
+    server.signal("HUP");
+    let answer = finish_after_first(stream);
+    assert!(answer.ends_with("data: [DONE]"), "{answer}");
+    assert!(server.ended(Duration::from_secs(10)).success());
+
+    let mut nohup = Command::new("nohup");
+    nohup.args([env!("CARGO_BIN_EXE_omlx-server"), "--port", "0", "--model", &llama()]);
+    let mut server = Server::start_with(nohup.env_remove("OMLX_API_KEY"));
+    server.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 2})).send().ok();
+    server.signal("TERM");
+    assert!(server.ended(Duration::from_secs(5)).success());
+}
+
 #[test]
 fn a_second_signal_ends_at_once() {
     let (_dir, mut server) = writer();

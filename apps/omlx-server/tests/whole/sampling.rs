@@ -1,11 +1,11 @@
-//! MOD-6: whose sampling value wins. Request over owner over the model folder over what is built in.
+//! MOD-6: whose sampling value wins. Request over model setting over generation_config over flags over what is built in.
 
 use std::path::Path;
 
 use omlx_fixtures::{RandomLlama, random_llama};
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::server::{Server, fails};
 use crate::text::edit;
 
 fn model(dir: &Path, name: &str, generation: &Value) {
@@ -52,20 +52,45 @@ fn mod_6_request_over_model_over_built_in() {
     assert_eq!(ask("calm", nothing).0, greedy, "null is not given");
 }
 
+/// The case's own set-up: `generation_config` temperature 1.0 and top_k 5, flag max_tokens 8, model setting max_tokens 16.
 #[test]
-fn mod_6_owner_between_request_and_model() {
+fn mod_6_model_setting_over_author_over_flags() {
     let dir = tempfile::tempdir().unwrap();
-    model(dir.path(), "lively", &json!({"temperature": 1.0, "top_k": 5}));
-    model(dir.path(), "calm", &json!({"do_sample": false}));
-    let server = Server::of(dir.path(), &["--temperature", "0"]);
-    let greedy = ask(&server, "lively", &json!({"temperature": 0})).0;
-    assert_eq!(ask(&server, "lively", &json!({})).0, greedy, "the owner's temperature beats the author's");
-    let free = json!({"temperature": 1});
-    assert_ne!(ask(&server, "lively", &free).0, ask(&server, "lively", &free).0, "the request's beats the owner's");
-    drop(server);
+    for name in ["lively", "other"] {
+        model(dir.path(), name, &json!({"temperature": 1.0, "top_k": 5}));
+    }
+    model(dir.path(), "silent", &json!({}));
+    let flags = ["--max-tokens", "8", "--temperature", "0", "--set", "lively:max_tokens=16", "--set", "other:top_k=1"];
+    let server = Server::of(dir.path(), &flags);
+    let ask = |model: &str, more: Value| {
+        let mut request = json!({"model": model, "prompt": "Once upon a time", "ignore_eos": true});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = server.completions(&request).send().ok();
+        let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap();
+        (answer["choices"][0]["text"].as_str().unwrap().to_owned(), tokens)
+    };
+    let (greedy, tokens) = ask("lively", json!({"temperature": 0}));
+    assert_eq!(tokens, 16, "the model's setting beats the flag's");
+    assert_eq!(ask("lively", json!({"max_tokens": 4})).1, 4, "the request beats both");
+    assert_eq!(ask("other", json!({})).1, 8, "the flag holds where nobody else says");
+    assert_eq!(ask("silent", json!({})), ask("silent", json!({"max_tokens": null})), "the flag's temperature is 0");
+    assert_ne!(ask("lively", json!({})).0, ask("lively", json!({})).0, "the author's temperature beats the flag's");
+    assert_eq!(ask("lively", json!({"temperature": 0})).0, greedy);
+    assert_eq!(ask("other", json!({})).0, ask("other", json!({})).0, "the setting's top_k beats the author's");
+    let free = json!({"top_k": 0, "temperature": 1});
+    assert_ne!(ask("other", free.clone()).0, ask("other", free).0, "the request's beats the setting's");
+}
 
-    let server = Server::of(dir.path(), &["--temp", "1", "--top-k", "1"]);
-    assert_eq!(ask(&server, "lively", &json!({})).0, greedy, "the owner's top_k beats the author's");
-    let free = json!({"top_k": 0});
-    assert_ne!(ask(&server, "calm", &free).0, ask(&server, "calm", &free).0, "the owner's temperature beats do_sample");
+#[test]
+fn settings_for_a_model_that_is_not_there_are_a_mistake() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), "lively", &json!({}));
+    for (set, said) in [
+        ("lifely:top_k=1", "--set lifely: no model has this name; models here: lively"),
+        ("lively:topk=1", "`topk` is no setting; there are temperature, top_k"),
+        ("lively", "a model's name and a colon come first"),
+    ] {
+        let output = fails(&["--model-dir", dir.path().to_str().unwrap(), "--port", "0", "--set", set]);
+        assert!(output.contains(said), "{output}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use omlx_fixtures::{RandomLlama, random_llama};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::server::Server;
 
@@ -80,14 +80,19 @@ fn api_8_too_little_memory_is_not_a_context_error() {
     let dir = tempfile::tempdir().unwrap();
     // 2 layers, 4 heads of 16, keys and values in f32: 1 KiB a token, so 64 KiB hold 64 tokens of the 512.
     let server = serve(dir.path(), &["--kv-memory", "64KiB", "--block", "16", "--max-concurrent", "1"]);
-    let request = json!({"model": "fx-r", "prompt": prompt(200, 1), "max_tokens": 4});
-    let answer = server.completions(&request).send();
-    let error: Value = answer.json()["error"].clone();
-    if error["code"] == "context_length_exceeded" {
-        // The context was cut to what the memory holds, and says so.
-        assert_eq!(answer.status, 400);
-    } else {
-        assert!([503, 507].contains(&answer.status), "{error}");
-        assert!(!error["message"].as_str().unwrap().contains("context"), "{error}");
+    for stream in [false, true] {
+        let text = prompt(200, 1);
+        let long = json!({"model": "fx-r", "prompt": text, "max_tokens": 4, "stream": stream});
+        let chat = json!({"model": "fx-r", "messages": [{"role": "user", "content": text}], "stream": stream});
+        for answer in [server.completions(&long).send(), server.chat(&chat).send()] {
+            let error = answer.error(507);
+            assert_eq!(error["code"], "no_memory");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("64") && message.contains("--kv-memory"), "{message}");
+            assert!(!message.contains("context"), "{message}");
+        }
     }
+    // beyond the model's own 512 as well: a shorter prompt is what helps first
+    let longer = json!({"model": "fx-r", "prompt": prompt(600, 1), "max_tokens": 4});
+    assert_eq!(server.completions(&longer).send().error(400)["code"], "context_length_exceeded");
 }

@@ -29,7 +29,7 @@ impl Meter for Dial {
 fn guard(most: u64, spare: u64, footprint: u64, available: u64) -> (Arc<Guard>, Dial) {
     let dial = Dial::default();
     dial.set(footprint, available);
-    (Guard::new(Limits { most_bytes: most * MIB, spare_bytes: spare * MIB }, Box::new(dial.clone())), dial)
+    (Guard::new(Limits { most_bytes: most * MIB, spare_bytes: spare * MIB, tier: None }, Box::new(dial.clone())), dial)
 }
 
 #[track_caller]
@@ -96,9 +96,9 @@ fn tiers_take_more_the_bolder_they_are() {
     let [safe, balanced, aggressive] = [Tier::Safe, Tier::Balanced, Tier::Aggressive].map(|t| Limits::of(t, all));
     assert!(safe.most_bytes < balanced.most_bytes && balanced.most_bytes < aggressive.most_bytes);
     assert!(safe.spare_bytes > balanced.spare_bytes && balanced.spare_bytes > aggressive.spare_bytes);
-    assert_eq!(aggressive, Limits { most_bytes: 950 * MIB, spare_bytes: 30 * MIB });
-    assert_eq!(Limits::most(7, Some(all)), Limits { most_bytes: 7, spare_bytes: 30 * MIB });
-    assert_eq!(Limits::most(7, None), Limits { most_bytes: 7, spare_bytes: 0 });
+    assert_eq!(aggressive, Limits { most_bytes: 950 * MIB, spare_bytes: 30 * MIB, tier: Some(Tier::Aggressive) });
+    assert_eq!(Limits::most(7, Some(all)), Limits { most_bytes: 7, spare_bytes: 30 * MIB, tier: None });
+    assert_eq!(Limits::most(7, None), Limits { most_bytes: 7, spare_bytes: 0, tier: None });
     assert_eq!(Limits::of(Tier::Aggressive, u64::MAX).most_bytes, (u128::from(u64::MAX) * 95 / 100) as u64);
 }
 
@@ -111,7 +111,41 @@ impl Meter for Silent {
 
 #[test]
 fn who_cannot_look_still_keeps_the_ledger() {
-    let guard = Guard::new(Limits { most_bytes: 100, spare_bytes: 10 }, Box::new(Silent));
+    let guard = Guard::new(Limits { most_bytes: 100, spare_bytes: 10, tier: None }, Box::new(Silent));
     let _promise = guard.promise(70);
     assert_eq!((guard.room(), guard.reading(Instant::now()).strain), (30, Strain::None));
+}
+
+#[test]
+fn limits_change_while_it_watches() {
+    let (guard, dial) = guard(1600, 100, 500, 9000);
+    let now = Instant::now();
+    let _promise = guard.promise(300 * MIB);
+    assert_eq!((guard.reading(now).strain, guard.room()), (Strain::None, 800 * MIB));
+    let lower = Limits { most_bytes: 400 * MIB, ..guard.limits() };
+    guard.set_limits(lower);
+    assert_eq!(guard.limits(), lower);
+    // Seen to fail: the reading from before kept until it was old.
+    let reading = guard.reading(now);
+    assert_eq!((reading.strain, reading.limit_bytes, guard.room()), (Strain::Hard, 400 * MIB, 0));
+    guard.set_limits(Limits::of(Tier::Safe, 4000 * MIB));
+    let status = guard.status(now);
+    assert_eq!((status.reading.strain, status.limits.name()), (Strain::None, "safe"));
+    // What others leave counts as before: all but the spare part.
+    dial.set(500, 700);
+    assert_eq!(guard.look(now).limit_bytes, (500 + 700 - 600) * MIB);
+}
+
+#[test]
+fn the_status_is_limits_ledger_and_counts() {
+    let (guard, _) = guard(1600, 100, 500, 9000);
+    let _promise = guard.promise(300 * MIB);
+    for _ in 0..2 {
+        guard.count(Tally { refused: 1, parked: 2, given_back_bytes: 3 });
+    }
+    let status = guard.status(Instant::now());
+    assert_eq!((status.promised_bytes, status.room_bytes), (300 * MIB, 800 * MIB));
+    assert_eq!((status.refused, status.parked, status.given_back_bytes), (2, 4, 6));
+    assert_eq!((status.reading.used_bytes, status.reading.limit_bytes), (500 * MIB, 1600 * MIB));
+    assert_eq!(status.limits.name(), "custom");
 }

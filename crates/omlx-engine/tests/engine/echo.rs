@@ -115,7 +115,8 @@ fn run(seed: u64) {
     };
     let room = 48 + dice.roll(80);
     let config = pool(&model, config, room);
-    let context = config.fit(&model).unwrap().context;
+    let fit = config.fit(&model).unwrap();
+    let context = fit.context.min(fit.capacity);
     assert!(context >= 40, "seed {seed}: {context}");
     let stems = (0..3).map(|_| dice.tokens(24, vocab)).collect();
     let engine = engine(model.clone(), config);
@@ -198,7 +199,7 @@ fn limits_are_answers() {
     let model = EchoModel::new(&[Reach::All], 50, 64);
     let config = pool(&model, Config { block: 4, ..Config::new(1) }, 40);
     let fit = config.fit(&model).unwrap();
-    assert_eq!(fit.context, 40, "the pool is smaller than the model's 64");
+    assert_eq!((fit.context, fit.capacity), (64, 40));
     let engine = engine(model.clone(), config);
     block_on(async {
         let refused = |end: &Event| match end {
@@ -206,16 +207,19 @@ fn limits_are_answers() {
             other => panic!("not refused: {other:?}"),
         };
         let got = ask(&engine, Generate::new(vec![1; 60], 1)).await;
-        assert_eq!(refused(&got.end), Refusal::TooLong { tokens: 60, context: 40 });
+        assert_eq!(refused(&got.end), Refusal::NeverFits { tokens: 60, most: 40 }, "memory, not the context");
+        let got = ask(&engine, Generate::new(vec![1; 64], 1)).await;
+        assert_eq!(refused(&got.end), Refusal::TooLong { tokens: 64, context: 64 });
         let got = ask(&engine, Generate::new(vec![], 1)).await;
         assert_eq!(refused(&got.end), Refusal::Empty);
         let got = ask(&engine, Generate::new(vec![1, 50], 1)).await;
         assert_eq!(refused(&got.end), Refusal::UnknownToken { id: 50, vocab: 50 });
-        // LIFE-5: a large limit is no reason to refuse a small prompt; the answer ends with the context.
+        // LIFE-5: a large limit is no reason to refuse a small prompt; the answer ends with the memory, and its last token
+        // needs none.
         let got = ask(&engine, Generate::new(vec![3; 10], usize::MAX)).await;
-        assert_eq!(got.ids.len(), 30);
+        assert_eq!(got.ids.len(), 31);
         assert!(matches!(got.end, Event::Done { why: Finish::Length, .. }));
         let end = settled(&engine).await;
-        assert_eq!((end.prompt_tokens, end.generated_tokens, end.steps), (10, 30, 30));
+        assert_eq!((end.prompt_tokens, end.generated_tokens, end.steps), (10, 31, 31));
     });
 }

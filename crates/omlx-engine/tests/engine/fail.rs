@@ -71,6 +71,11 @@ fn a_panic_in_a_step() {
 fn a_device_error_in_a_step() {
     four_of_six(Plant::Error, "planted error");
 }
+/// The requests of the step, and nobody else: not the engine, and not those who wait.
+#[test]
+fn an_allocation_that_fails_in_a_step() {
+    four_of_six(Plant::Memory, "no memory for 80740352 bytes");
+}
 #[test]
 fn a_model_that_answers_for_other_rows() {
     four_of_six(Plant::Shape, "for other rows than asked");

@@ -43,7 +43,7 @@ fn limits(model: &impl Model, dice: &mut Dice, rows: usize, tight: bool) -> Conf
     let row: u64 = (0..model.layout().groups.len()).map(|g| model.layout().block_bytes(g, block)).sum();
     let enough = |kv_bytes: &u64| {
         let fit = Config { kv_bytes: *kv_bytes, ..config }.fit(model);
-        fit.is_ok_and(|fit| fit.context >= LONGEST + MOST_NEW)
+        fit.is_ok_and(|fit| fit.context.min(fit.capacity) >= LONGEST + MOST_NEW)
     };
     let kv_bytes = if tight { (1..).map(|n| n * row).find(|bytes| enough(bytes)).unwrap_or(0) } else { 64 << 20 };
     Config { kv_bytes, ..config }

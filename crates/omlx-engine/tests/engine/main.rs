@@ -12,3 +12,4 @@ mod mix;
 mod pace;
 mod planted;
 mod real;
+mod windows;

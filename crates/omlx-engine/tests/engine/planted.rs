@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     Nothing,
     Panic,
     Error,
+    /// The device has no memory for a buffer.
+    Memory,
     /// One row too few.
     Shape,
     /// NaN wherever the row's last token is this one.
@@ -33,6 +35,8 @@ pub(crate) struct Planted<M> {
 
 /// What a test sees of a model that it has given away, and a gate in front of its steps.
 pub(crate) struct Watch {
+    /// Steps that have come to the gate.
+    pub(crate) arrived: AtomicUsize,
     /// Steps begun.
     pub(crate) steps: AtomicUsize,
     /// Most rows in one step.
@@ -50,6 +54,7 @@ pub(crate) struct Watch {
 impl Default for Watch {
     fn default() -> Self {
         Watch {
+            arrived: AtomicUsize::new(0),
             steps: AtomicUsize::new(0),
             most_rows: AtomicUsize::new(0),
             freed: AtomicBool::new(false),
@@ -92,6 +97,7 @@ impl<M: Model> Model for Planted<M> {
     }
 
     fn forward(&self, batch: &Batch, kv: &KvCache) -> Result<Tensor> {
+        self.watch.arrived.fetch_add(1, Ordering::SeqCst);
         while self.watch.used_up() {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -104,6 +110,10 @@ impl<M: Model> Model for Planted<M> {
         match self.fault {
             Fault::Panic if (self.at)(step) => panic!("planted panic"),
             Fault::Error if (self.at)(step) => candle_core::bail!("planted error"),
+            Fault::Memory if (self.at)(step) => {
+                let source = std::io::ErrorKind::OutOfMemory.into();
+                Err(omlx_ops::Error::Memory { bytes: 77 << 20, source }.into())
+            }
             Fault::Shape if (self.at)(step) => logits.narrow(0, 0, batch.wanted.len() - 1),
             Fault::NanAfter(id) => {
                 let mut rows = logits.to_vec2::<f32>()?;

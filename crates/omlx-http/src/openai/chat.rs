@@ -40,8 +40,9 @@ pub(crate) async fn create(
 
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
-    let (context, bytes) = (served.context, body.bytes());
-    let tokens = prepare(&app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await?;
+    let (bounds, bytes) = (served.bounds, body.bytes());
+    let tokens =
+        prepare(&app, ("messages", bounds), bytes, move || text.encode_chat_within(&chat, bounds.most())).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start((&app.metrics, &account), &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);

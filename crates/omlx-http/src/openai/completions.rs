@@ -39,8 +39,8 @@ pub(crate) async fn create(
 
     let served = open(&app, &ask.model).await?;
     let text = served.text.clone();
-    let (context, bytes) = (served.context, body.bytes());
-    let prompts = prepare(&app, ("prompt", context), bytes, move || encode(&text, prompt, echo, context)).await?;
+    let (bounds, bytes) = (served.bounds, body.bytes());
+    let prompts = prepare(&app, ("prompt", bounds), bytes, move || encode(&text, prompt, echo, bounds.most())).await?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start((&app.metrics, &account), &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
@@ -60,10 +60,9 @@ fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error
     Ok(())
 }
 
-fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool, context: usize) -> omlx_text::Result<Vec<Prompt>> {
-    let from_text = |prompt: String| {
-        Ok(Prompt { tokens: text.encode_within(&prompt, true, context)?, echo: echo.then_some(prompt) })
-    };
+fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize) -> omlx_text::Result<Vec<Prompt>> {
+    let from_text =
+        |prompt: String| Ok(Prompt { tokens: text.encode_within(&prompt, true, most)?, echo: echo.then_some(prompt) });
     let from_ids = |tokens: Vec<u32>| {
         let echo = if echo { Some(text.decode(&tokens, true)?) } else { None };
         Ok(Prompt { tokens, echo })

@@ -9,7 +9,7 @@ use omlx_api::{Fault, Generate, Refusal, Sampling};
 use super::ask::Ask;
 use crate::account::Account;
 use crate::answer::Answer;
-use crate::catalog::Served;
+use crate::catalog::{Bounds, Served};
 use crate::entropy::random;
 use crate::error::Error;
 use crate::metrics::{Ended, Metrics};
@@ -41,7 +41,7 @@ pub(crate) const PREPARING_KIB: u32 = 4 << 10;
 /// leaves while it waits costs nothing.
 pub(super) async fn prepare<T: Send + 'static>(
     app: &App,
-    (param, context): (&'static str, usize),
+    (param, bounds): (&'static str, Bounds),
     bytes: usize,
     encode: impl FnOnce() -> omlx_text::Result<T> + Send + 'static,
 ) -> Result<T, Error> {
@@ -53,7 +53,10 @@ pub(super) async fn prepare<T: Send + 'static>(
     };
     match tokio::task::spawn_blocking(work).await.map_err(|_panicked| Error::Preparation)? {
         Ok(done) => Ok(done),
-        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(Error::FarTooLong { param, least, context }),
+        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(match bounds {
+            Bounds { context, .. } if least >= context => Error::FarTooLong { param, least, context },
+            Bounds { capacity, .. } => Error::NoMemory { param, tokens: least, exact: false, capacity },
+        }),
         Err(source) => Err(Error::Text { param, source }),
     }
 }
@@ -66,10 +69,10 @@ pub(super) async fn start(
     terms: Terms,
     prompts: Vec<Prompt>,
 ) -> Result<Vec<Answer>, Error> {
-    let (sampling, most) = resolve(&ask.settings, &served.settings, served.text.defaults());
+    let (sampling, most) = resolve(&ask.settings, &served.owner, served.text.defaults());
     let sampling = Sampling { logit_bias: ask.logit_bias.clone(), ..sampling };
     let most = most.or(terms.most).unwrap_or(usize::MAX);
-    let rooms = prompts.iter().map(|prompt| room(served.context, prompt, terms)).collect::<Result<Vec<_>, _>>()?;
+    let rooms = prompts.iter().map(|prompt| room(served.bounds, prompt, terms)).collect::<Result<Vec<_>, _>>()?;
     tracing::debug!(model = ask.model, prompts = prompts.len(), n = ask.n, most, ?sampling, "answering");
 
     if most == 0 {
@@ -111,15 +114,17 @@ pub(super) async fn start(
     Ok(answers)
 }
 
-/// How many tokens the context leaves after a prompt: at least one, or the prompt is refused.
-fn room(context: usize, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
+/// How many tokens the bounds leave after a prompt: at least one, or the prompt is refused.
+fn room(bounds: Bounds, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
     let tokens = prompt.tokens.len();
     if tokens == 0 {
         let expected = "a prompt of at least one token".to_owned();
         return Err(Error::Range { param: terms.param.to_owned(), expected, found: "an empty one".to_owned() });
     }
-    match context.checked_sub(tokens) {
-        None | Some(0) => Err(Error::TooLong { param: terms.param, tokens, context }),
+    let (param, Bounds { context, capacity }) = (terms.param, bounds);
+    match bounds.most().checked_sub(tokens) {
+        None | Some(0) if tokens >= context => Err(Error::TooLong { param, tokens, context }),
+        None | Some(0) => Err(Error::NoMemory { param, tokens, exact: true, capacity }),
         Some(room) => Ok(room),
     }
 }

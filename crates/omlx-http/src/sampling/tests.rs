@@ -2,7 +2,7 @@
 
 use omlx_text::SamplingDefaults;
 
-use super::{Parameter, Settings, resolve};
+use super::{Owner, Parameter, Settings, resolve};
 
 fn given(temperature: Option<f32>) -> Settings {
     Settings { temperature, ..Settings::default() }
@@ -14,19 +14,23 @@ fn author(temperature: Option<f32>, do_sample: Option<bool>) -> SamplingDefaults
 
 #[test]
 fn mod_6_temperature() {
-    let check = |request, owner, author: SamplingDefaults, expected| {
-        let (sampling, _) = resolve(&given(request), &given(owner), &author);
+    let check = |request, model, author: SamplingDefaults, all, expected| {
+        let owner = Owner { model: given(model), all: given(all) };
+        let (sampling, _) = resolve(&given(request), &owner, &author);
         assert_eq!(sampling.temperature, expected, "{request:?} {owner:?} {author:?}");
     };
-    check(None, None, author(None, None), 1.0);
-    check(None, None, author(Some(0.6), None), 0.6);
-    check(None, None, author(Some(0.6), Some(true)), 0.6);
-    check(None, None, author(Some(0.6), Some(false)), 0.0);
-    check(None, None, author(None, Some(false)), 0.0);
-    check(None, Some(0.3), author(Some(0.6), Some(false)), 0.3);
-    check(None, Some(0.0), author(Some(0.6), None), 0.0);
-    check(Some(0.9), Some(0.3), author(Some(0.6), Some(false)), 0.9);
-    check(Some(0.0), Some(0.3), author(Some(0.6), None), 0.0);
+    check(None, None, author(None, None), None, 1.0);
+    check(None, None, author(None, None), Some(0.4), 0.4);
+    check(None, None, author(None, None), Some(0.0), 0.0);
+    check(None, None, author(Some(0.6), None), None, 0.6);
+    check(None, None, author(Some(0.6), None), Some(0.4), 0.6);
+    check(None, None, author(Some(0.6), Some(true)), None, 0.6);
+    check(None, None, author(Some(0.6), Some(false)), None, 0.0);
+    check(None, None, author(None, Some(false)), Some(0.4), 0.0);
+    check(None, Some(0.3), author(Some(0.6), Some(false)), Some(0.4), 0.3);
+    check(None, Some(0.0), author(Some(0.6), None), Some(0.4), 0.0);
+    check(Some(0.9), Some(0.3), author(Some(0.6), Some(false)), Some(0.4), 0.9);
+    check(Some(0.0), Some(0.3), author(Some(0.6), None), Some(0.4), 0.0);
 }
 
 #[test]
@@ -41,7 +45,7 @@ fn mod_6_every_other_value() {
         frequency_penalty: Some(0.14),
         max_tokens: Some(10),
     };
-    let owner = Settings {
+    let model = Settings {
         temperature: Some(0.2),
         top_k: Some(2),
         top_p: Some(0.21),
@@ -60,17 +64,29 @@ fn mod_6_every_other_value() {
         do_sample: None,
         max_new_tokens: Some(30),
     };
-    let nobody = Settings::default();
+    let all = Settings {
+        temperature: Some(0.4),
+        top_k: Some(4),
+        top_p: Some(0.41),
+        min_p: Some(0.42),
+        repetition_penalty: Some(1.4),
+        presence_penalty: Some(0.43),
+        frequency_penalty: Some(0.44),
+        max_tokens: Some(40),
+    };
+    let (nobody, silent) = (Settings::default(), SamplingDefaults::default());
     let check =
-        |request: &Settings, owner: &Settings, author: &SamplingDefaults, k, p, m, r, (presence, frequency), limit| {
-            let (s, most) = resolve(request, owner, author);
+        |request: &Settings, (model, author, all): (Settings, &SamplingDefaults, Settings), (k, p, m, r), last| {
+            let (s, most) = resolve(request, &Owner { model, all }, author);
             assert_eq!((s.top_k, s.top_p, s.min_p, s.repetition_penalty), (k, p, m, r));
-            assert_eq!((s.presence_penalty, s.frequency_penalty, most), (presence, frequency, limit));
+            assert_eq!((s.presence_penalty, s.frequency_penalty, most), last);
         };
-    check(&request, &owner, &author, 1, 0.11, 0.12, 1.1, (0.13, 0.14), Some(10));
-    check(&nobody, &owner, &author, 2, 0.21, 0.22, 1.2, (0.23, 0.24), Some(20));
-    check(&nobody, &nobody, &author, 3, 0.31, 0.32, 1.3, (0.0, 0.0), Some(30));
-    check(&nobody, &nobody, &SamplingDefaults::default(), 0, 1.0, 0.0, 1.0, (0.0, 0.0), None);
+    check(&request, (model, &author, all), (1, 0.11, 0.12, 1.1), (0.13, 0.14, Some(10)));
+    check(&nobody, (model, &author, all), (2, 0.21, 0.22, 1.2), (0.23, 0.24, Some(20)));
+    // penalties of these two kinds are in no author's file
+    check(&nobody, (nobody, &author, all), (3, 0.31, 0.32, 1.3), (0.43, 0.44, Some(30)));
+    check(&nobody, (nobody, &silent, all), (4, 0.41, 0.42, 1.4), (0.43, 0.44, Some(40)));
+    check(&nobody, (nobody, &silent, nobody), (0, 1.0, 0.0, 1.0), (0.0, 0.0, None));
 }
 
 #[test]

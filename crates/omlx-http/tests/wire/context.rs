@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{CHAT, CONTEXT, Rig, TEXT, least, texts, with};
+use crate::rig::{CHAT, CONTEXT, Parts, Rig, TEXT, least, texts, with};
 
 #[tokio::test]
 async fn api_8_a_prompt_over_the_context() {
@@ -54,6 +54,36 @@ async fn api_8_a_prompt_that_cannot_fit_is_not_even_read() {
         assert!(error["message"].as_str().expect("text").contains("at least"), "{error}");
     }
     assert!(rig.asked().is_empty());
+}
+
+/// API-8, third case: a client that reads "context" deletes its history, which would not make the server's memory larger.
+#[tokio::test]
+async fn api_8_too_little_memory_is_no_matter_of_context() {
+    let rig = Rig::new(&["ok "], Parts { capacity: 40, ..Parts::default() });
+    let far = "7".repeat(50);
+    for stream in [false, true] {
+        for (path, body, tokens) in [
+            (TEXT, json!({"prompt": vec![97; 40]}), "40 tokens"),
+            (TEXT, json!({"prompt": vec![97; 63]}), "63 tokens"),
+            (TEXT, json!({"prompt": far}), "50 tokens"),
+            (CHAT, json!({"messages": [{"role": "user", "content": far}]}), "tokens"),
+        ] {
+            let body = with(&with(&least(path), &body), &json!({"stream": stream}));
+            let (status, head, answer) = rig.raw(path, &body).await;
+            let answer: Value = serde_json::from_str(&answer).expect("JSON and no stream");
+            let error = &answer["error"];
+            assert_eq!((status, &error["code"]), (507, &json!("no_memory")), "{path} {body}");
+            let message = error["message"].as_str().expect("text");
+            assert!(message.contains(tokens) && message.contains("40"), "{message}");
+            assert!(!message.contains("context") && !message.contains("shorten"), "{message}");
+            assert_eq!(head.get("retry-after"), None, "asking again later changes nothing");
+        }
+        let over = with(&least(TEXT), &json!({"prompt": vec![97; 64], "stream": stream}));
+        let (status, _, answer) = rig.raw(TEXT, &over).await;
+        assert_eq!(status, 400, "over the context too, and that is the answer: {answer}");
+    }
+    let fits = with(&least(TEXT), &json!({"prompt": vec![97; 36], "max_tokens": 10, "ignore_eos": true}));
+    assert_eq!((rig.post(TEXT, &fits).await.0, rig.asked()[0].limit), (200, 4), "up to what memory holds");
 }
 
 #[tokio::test]

@@ -68,12 +68,14 @@ async fn life_3_health_follows_the_engines() {
         generated_tokens: 20,
         steps: 30,
         failed_steps: 1,
+        parked: 2,
         step_micros: 5_000_000,
         host_micros: 40_000,
     });
     let (status, health) = rig.get("/health").await;
     let model = json!({"id": MODEL, "alive": true, "running": 2, "waiting": 1, "blocks": 8, "blocks_free": 5,
-        "prompt_tokens": 10, "generated_tokens": 20, "steps": 30, "failed_steps": 1, "step_seconds": 5.0, "host_seconds": 0.04});
+        "prompt_tokens": 10, "generated_tokens": 20, "steps": 30, "failed_steps": 1, "parked": 2,
+        "step_seconds": 5.0, "host_seconds": 0.04});
     assert_eq!((status, health), (200, json!({"status": "ok", "models": [model]})));
     drop(mailbox);
     let (status, health) = rig.get("/health").await;

@@ -4,7 +4,7 @@
 //! the same seed for all of `n`; a range check with the wrong bound.
 
 use omlx_api::{Fault, Finish, Generate, Priority, Refusal, Usage};
-use omlx_http::Settings;
+use omlx_http::{Owner, Settings};
 use serde_json::{Value, json};
 
 use crate::rig::{Act, CHAT, CONTEXT, Parts, Rig, TEXT, least, texts, with};
@@ -85,8 +85,9 @@ async fn mod_6_nothing_given_null_and_zero() {
         }
         assert_eq!(asked(&rig, path, &json!({"temperature": 0})).await.sampling.temperature, 0.0);
     }
-    let settings = Settings { temperature: Some(0.25), max_tokens: Some(16), ..Settings::default() };
-    let rig = Rig::new(&["ok "], Parts { settings, ..Parts::default() });
+    let model = Settings { max_tokens: Some(16), ..Settings::default() };
+    let all = Settings { temperature: Some(0.25), max_tokens: Some(8), ..Settings::default() };
+    let rig = Rig::new(&["ok "], Parts { owner: Owner { model, all }, ..Parts::default() });
     let owners = asked(&rig, CHAT, &json!({"temperature": null})).await;
     assert_eq!((owners.sampling.temperature, owners.limit), (0.25, 16));
     let clients = asked(&rig, CHAT, &json!({"temperature": 0, "max_tokens": 4})).await;

@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 use http_body_util::BodyExt;
 use omlx_api::{Command, EngineHandle, Finish, Generate, Logprobs, Mailbox, Reply, Usage, channel};
 use omlx_fixtures::{END, parrot};
-use omlx_http::{Card, Catalog, Config, OpenError, Served, Settings, router};
+use omlx_http::{Bounds, Card, Catalog, Config, Memory, OpenError, Owner, Served, router};
 use omlx_text::TextModel;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -29,6 +29,9 @@ pub(crate) const CACHED: usize = 2;
 /// What the engine does with a request.
 pub(crate) type Act = Box<dyn FnMut(&Generate, Reply) + Send>;
 
+/// What a memory guard sees.
+pub(crate) type Sees = dyn Fn() -> Option<Memory> + Send + Sync;
+
 pub(crate) struct Rig {
     pub(crate) router: Router,
     pub(crate) text: Arc<TextModel>,
@@ -38,17 +41,22 @@ pub(crate) struct Rig {
 /// What a rig is made of, where the default is not enough.
 pub(crate) struct Parts {
     pub(crate) config: Config,
-    pub(crate) settings: Settings,
+    pub(crate) owner: Owner,
+    /// Tokens that the memory for keys and values holds.
+    pub(crate) capacity: usize,
     pub(crate) depth: usize,
     /// Changes the model's folder before it is loaded.
     pub(crate) change: fn(&Path),
     /// `None`: say the script.
     pub(crate) act: Option<Act>,
+    /// What the memory guard sees.
+    pub(crate) memory: Option<Box<Sees>>,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Parts { config: Config::default(), settings: Settings::default(), depth: 64, change: |_| {}, act: None }
+        let (config, owner) = (Config::default(), Owner::default());
+        Parts { config, owner, capacity: 1 << 20, depth: 64, change: |_| {}, act: None, memory: None }
     }
 }
 
@@ -58,8 +66,9 @@ impl Rig {
         Rig::new(entries, Parts::default())
     }
 
-    pub(crate) fn new<E: AsRef<[u8]>>(entries: &[E], parts: Parts) -> Rig {
-        let (rig, mailbox, script) = Rig::unmanned(entries, &parts);
+    pub(crate) fn new<E: AsRef<[u8]>>(entries: &[E], mut parts: Parts) -> Rig {
+        let memory = parts.memory.take();
+        let (rig, mailbox, script) = Rig::before(entries, &parts, memory);
         let act = parts.act.unwrap_or_else(|| say(script));
         let asked = rig.asked.clone();
         thread::spawn(move || run(mailbox, act, &asked));
@@ -68,15 +77,19 @@ impl Rig {
 
     /// A rig whose mailbox nobody empties, that mailbox, and the script.
     pub(crate) fn unmanned<E: AsRef<[u8]>>(entries: &[E], parts: &Parts) -> (Rig, Mailbox, Vec<u32>) {
+        Rig::before(entries, parts, None)
+    }
+
+    fn before<E: AsRef<[u8]>>(entries: &[E], parts: &Parts, memory: Option<Box<Sees>>) -> (Rig, Mailbox, Vec<u32>) {
         let folder = tempfile::tempdir().expect("a folder");
         let script = parrot(folder.path(), entries).script;
         (parts.change)(folder.path());
         let text = Arc::new(TextModel::load(folder.path()).expect("the parrot's text"));
         let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let served =
-            Served { id: MODEL.to_owned(), engine, text: text.clone(), context: CONTEXT, settings: parts.settings };
-        let router = router(Arc::new(House(served)), parts.config.clone());
+        let bounds = Bounds { context: CONTEXT, capacity: parts.capacity };
+        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, owner: parts.owner };
+        let router = router(Arc::new(House { served, memory }), parts.config.clone());
         (Rig { router, text, asked }, mailbox, script)
     }
 
@@ -210,7 +223,10 @@ fn run(mut mailbox: Mailbox, mut act: Act, asked: &Mutex<Vec<Generate>>) {
     }
 }
 
-struct House(Served);
+struct House {
+    served: Served,
+    memory: Option<Box<Sees>>,
+}
 
 impl Catalog for House {
     fn cards(&self) -> Vec<Card> {
@@ -234,7 +250,7 @@ impl Catalog for House {
 
     fn open(&self, name: &str) -> BoxFuture<'_, Result<Served, OpenError>> {
         let result = match name {
-            MODEL | "tiny" => Ok(self.0.clone()),
+            MODEL | "tiny" => Ok(self.served.clone()),
             "twin" => Err(twins()),
             "half" => Err(OpenError::Unusable { reason: "half/model-2.safetensors is missing".to_owned() }),
             "huge" => Err(OpenError::NoRoom { reason: "needs 9 GiB, 1 GiB is free".to_owned() }),
@@ -244,7 +260,11 @@ impl Catalog for House {
     }
 
     fn engines(&self) -> Vec<(String, EngineHandle)> {
-        vec![(MODEL.to_owned(), self.0.engine.clone())]
+        vec![(MODEL.to_owned(), self.served.engine.clone())]
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.memory.as_ref()?()
     }
 }
 

@@ -10,6 +10,8 @@ use omlx_models::{LoadOptions, Loaded, Result, load};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::run::Run;
+
 const OPTIONS: LoadOptions = LoadOptions { kv: DType::F32 };
 
 fn open(path: &Path) -> Result<Loaded> {
@@ -180,6 +182,8 @@ fn sharded_folders() {
     let (a, b) = (open(one.path()).unwrap().card, open(three.path()).unwrap().card);
     assert_eq!((a.parameters, a.weight_bytes, a.dtypes[0].0), (b.parameters, b.weight_bytes, "F32"));
     assert!(b.warnings.is_empty());
+    let logits = |dir: &TempDir| Run::new(dir.path(), 8, 64).step(&[1, 20, 300, 4, 50, 6], 6);
+    assert!(logits(&one) == logits(&three), "the same weights give the same bits");
     fs::remove_file(three.path().join("model-00002-of-00003.safetensors")).unwrap();
     refused(three.path(), &["incomplete, missing model-00002-of-00003.safetensors", "download it again"]);
 }

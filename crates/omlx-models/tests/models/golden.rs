@@ -1,7 +1,8 @@
 //! Logits of tiny random models against transformers in f32, however the prompt is cut, over blocks of four.
 //!
 //! Faults seen to be caught here: window off by one either way, the 1 of 1 + w left out, query and key norm swapped, gate
-//! and up swapped, Gemma's local rotary base in full layers too, Qwen2's biases left out, Llama 3's scaling ignored.
+//! and up swapped, Gemma's local rotary base in full layers too, Qwen2's biases left out, Llama 3's scaling ignored, Gemma's scores scaled by
+//! the size of a head.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use crate::run::{Run, argmax, norm, vector};
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
 const BLOCK: usize = 4;
-const MODELS: [&str; 7] = ["llama", "llama3_rope", "mistral", "mistral_sw8", "qwen2", "gemma3_text", "gemma3_sw8"];
+const MODELS: [&str; 8] =
+    ["llama", "llama3_rope", "mistral", "mistral_sw8", "qwen2", "gemma3_text", "gemma3_sw8", "gemma3_scale"];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.
 fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {

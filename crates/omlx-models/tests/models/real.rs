@@ -38,21 +38,18 @@ fn follow(name: &str, run: &mut Run, golden: &Golden) {
     }
     let mut compared = 0;
     for (step, (theirs, margin)) in golden.greedy_ids.iter().zip(&golden.greedy_margins).enumerate() {
-        if *margin < 2.0 * TOLERANCE {
-            break;
+        // Where the best two are as near as the tolerance either may win; the reference's is taken, and the rest compared.
+        if *margin >= 2.0 * TOLERANCE {
+            assert_eq!(argmax(&last), *theirs, "{name}: greedy step {step}, margin {margin}");
+            compared += 1;
         }
-        let ours = argmax(&last);
-        assert_eq!(ours, *theirs, "{name}: greedy step {step}, margin {margin}");
-        compared += 1;
         if step + 1 < golden.greedy_ids.len() {
-            last = run.step(&[ours], 1).remove(0);
+            last = run.step(&[*theirs], 1).remove(0);
         }
     }
-    if compared == golden.greedy_ids.len() {
-        let theirs = &golden.greedy_last_step;
-        compare(&format!("{name}, last greedy step"), &last, &theirs.top20_ids, &theirs.top20_logits);
-    }
-    assert!(compared >= 8, "{name}: only {compared} steps were compared");
+    let theirs = &golden.greedy_last_step;
+    compare(&format!("{name}, last greedy step"), &last, &theirs.top20_ids, &theirs.top20_logits);
+    assert!(compared * 10 >= golden.greedy_ids.len() * 9, "{name}: only {compared} steps were compared");
 }
 
 fn compare(name: &str, ours: &[f32], ids: &[u32], logits: &[f32]) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use half::{bf16, f16};
+use omlx_gguf::GgmlType;
 use omlx_models::weights::{Export, Weights};
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ pub(crate) enum Kind {
     Bf16,
     Q8,
     I8,
+    /// Blocks of this type full of random bits, whatever the folder holds; Q8_0 where a row is no whole number of them.
+    Random(GgmlType),
 }
 
 /// A metadata entry; `Tensor` adds a tensor in place of an entry, `Gone` takes an entry away.
@@ -135,6 +138,10 @@ fn stored(arch: &str, config: &serde_json::Map<String, Value>, e: &Export, mut v
         Kind::Bf16 => (30, values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect()),
         Kind::Q8 => (8, values.chunks(32).flat_map(q8).collect()),
         Kind::I8 => (24, vec![0; values.len()]),
+        Kind::Random(kind) if e.shape[1] % kind.block_elems() == 0 => {
+            (ggml_id(kind), random(kind, values.len() / kind.block_elems(), name.len() as u64))
+        }
+        Kind::Random(_) => (8, values.chunks(32).flat_map(q8).collect()),
     };
     Stored { name, shape: e.shape.clone(), kind, bytes }
 }
@@ -158,6 +165,43 @@ fn q8(block: &[f32]) -> Vec<u8> {
     let scale = f16::from_f32(largest / 127.0);
     let code = |v: &f32| if largest == 0.0 { 0 } else { (v / scale.to_f32()).round().clamp(-127.0, 127.0) as i8 as u8 };
     scale.to_le_bytes().into_iter().chain(block.iter().map(code)).collect()
+}
+
+/// The number of a type in a file.
+fn ggml_id(kind: GgmlType) -> u32 {
+    (0..64).find(|id| GgmlType::from_id(*id) == Some(kind)).unwrap()
+}
+
+/// Random blocks whose scales make values of about a tenth.
+fn random(kind: GgmlType, blocks: usize, seed: u64) -> Vec<u8> {
+    // where the scale stands and how large it is, and what the offset behind it is in scales: values around zero
+    let (at, size, offset) = match kind {
+        GgmlType::Q8_0 => (0, 0.001, None),
+        GgmlType::Q4_0 => (0, 0.02, None),
+        GgmlType::Q5_0 => (0, 0.01, None),
+        GgmlType::Q4_1 => (0, 0.02, Some(-7.5)),
+        GgmlType::Q5_1 => (0, 0.01, Some(-15.5)),
+        GgmlType::Q4K => (0, 0.0005, Some(7.5)),
+        GgmlType::Q5K => (0, 0.00025, Some(15.5)),
+        GgmlType::Q6K => (208, 0.0001, None),
+        other => panic!("{other} has no rule"),
+    };
+    let mut state = seed;
+    let mut byte = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    let mut all = Vec::new();
+    for _ in 0..blocks {
+        let mut block: Vec<u8> = (0..kind.block_bytes()).map(|_| byte()).collect();
+        let scale = size * (1.0 + f32::from(byte()) / 256.0);
+        block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+        if let Some(offset) = offset {
+            block[at + 2..at + 4].copy_from_slice(&f16::from_f32(scale * offset).to_le_bytes());
+        }
+        all.extend(block);
+    }
+    all
 }
 
 fn container(meta: &BTreeMap<String, Meta>, tensors: &[Stored]) -> Vec<u8> {

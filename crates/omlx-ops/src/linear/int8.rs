@@ -126,6 +126,20 @@ unsafe fn tile<S: Dots, const BITS: u8, const M: usize>(
         let mut y = [[S::splat(0.0); 2]; M];
         for step in 0..steps.count {
             let mut sums = [[S::zero(); 2]; M];
+            if BITS == 8 {
+                for _ in 0..2 * steps.eights {
+                    for part in 0..S::PARTS {
+                        let w = S::bytes(codes.add(part * S::WIDTH * QUAD));
+                        for i in 0..M {
+                            sums[i][part] = S::dot_one(sums[i][part], w, S::quad(x.add(i * cols)));
+                        }
+                    }
+                    codes = codes.add(LANES * QUAD);
+                    x = x.add(QUAD);
+                }
+                fold::<S, BITS, M>(job.acts, w, steps, [m, panel, step], &sums, &mut y);
+                continue;
+            }
             for _ in 0..steps.eights {
                 // eight columns of sixteen rows
                 let mut ws = [[S::quad(x); 2]; 2];

@@ -29,6 +29,8 @@ pub(crate) trait Dots: Simd {
     unsafe fn zero() -> Self::Sums;
     /// `sum` and the products of two tiles, eight columns; at most [`SPAN`] columns onto one sum.
     unsafe fn dot<const BITS: u8>(sum: Self::Sums, w: [Self::Bytes; 2], x: [Self::Bytes; 2]) -> Self::Sums;
+    /// `sum` and the products of one tile of 8-bit codes: of two at a time, the pieces would not fit the registers of AVX2.
+    unsafe fn dot_one(sum: Self::Sums, w: Self::Bytes, x: Self::Bytes) -> Self::Sums;
     /// `sum + plus` as f32.
     unsafe fn total<const BITS: u8>(sum: Self::Sums, plus: i32) -> Self::V;
 }
@@ -66,6 +68,13 @@ impl Dots for Portable {
             for (i, (w, x)) in w.iter().zip(x).enumerate() {
                 sum[i / QUAD] += i32::from(*w) * i32::from(x.cast_signed());
             }
+        }
+        sum
+    }
+    #[inline(always)]
+    unsafe fn dot_one(mut sum: Self::Sums, w: Self::Bytes, x: Self::Bytes) -> Self::Sums {
+        for (i, (w, x)) in w.iter().zip(&x).enumerate() {
+            sum[i / QUAD] += i32::from(*w) * i32::from(x.cast_signed());
         }
         sum
     }
@@ -113,6 +122,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn dot<const BITS: u8>(sum: __m512i, w: [__m512i; 2], x: [__m512i; 2]) -> __m512i {
             unsafe { _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sum, w[0], x[0]), w[1], x[1]) }
+        }
+        #[inline(always)]
+        unsafe fn dot_one(sum: __m512i, w: __m512i, x: __m512i) -> __m512i {
+            unsafe { _mm512_dpbusd_epi32(sum, w, x) }
         }
         #[inline(always)]
         unsafe fn total<const BITS: u8>(sum: __m512i, plus: i32) -> __m512 {
@@ -169,6 +182,10 @@ mod x86 {
                     }
                 }
             }
+        }
+        #[inline(always)]
+        unsafe fn dot_one(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
+            unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(signed(w, x), _mm256_set1_epi16(1))) }
         }
         #[inline(always)]
         unsafe fn total<const BITS: u8>(sum: __m256i, plus: i32) -> __m256 {

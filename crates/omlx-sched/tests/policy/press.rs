@@ -1,7 +1,7 @@
 //! Who waits, who gives way and who is refused while memory is short.
 
 use omlx_blocks::SeqId;
-use omlx_sched::{Config, Outcome, Pressure, Refused, Sched};
+use omlx_sched::{Arrival, Config, Outcome, Pressure, Refused, Sched};
 
 use crate::{CONFIG, arrival, check, finish, sched, step};
 
@@ -78,4 +78,26 @@ fn a_large_limit_is_no_reason_to_refuse() {
         assert_eq!(finish(&mut sched).len(), 1);
         assert_eq!(sched.arrive(arrival(2, 17, 1)), Err(Refused::NeverFits { tokens: 17, most: 16 }));
     }
+}
+
+/// What is only cached goes, the half that is worth less or all of it; what somebody runs on stays, and no answer changes.
+#[test]
+fn cached_blocks_are_given_up_and_held_ones_are_not() {
+    let mut sched = sched(CONFIG, 40);
+    sched.arrive(arrival(1, 17, 1)).unwrap();
+    assert_eq!(finish(&mut sched).len(), 1); // four sealed blocks are cached, and an open one came back
+    let group = omlx_blocks::GroupId(0);
+    let given = |given: Vec<(omlx_blocks::GroupId, Vec<omlx_blocks::BlockId>)>| given[0].1.len();
+    assert_eq!((sched.ledger().idle_blocks(group), sched.ledger().spare_blocks(group)), (4, 5));
+    assert_eq!(given(sched.give_up(false)), 3);
+    assert_eq!(given(sched.give_up(false)), 1);
+    sched.arrive(Arrival { seq: SeqId(2), ..arrival(1, 17, 3) }).unwrap();
+    let (plan, _) = step(&mut sched);
+    assert_eq!(plan.rows[0].start, 4, "the front of the chain is worth most and is still here");
+    assert_eq!(given(sched.give_up(true)), 0, "all that has content is held");
+    sched.check();
+    assert_eq!(finish(&mut sched).len(), 1);
+    assert_eq!(given(sched.give_up(true)), 5);
+    assert_eq!(sched.ledger().spare_blocks(group), 0);
+    sched.check();
 }

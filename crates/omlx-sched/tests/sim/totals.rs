@@ -8,6 +8,7 @@ const INTERESTING: &[&str] = &[
     "adopted blocks",
     "bad logits",
     "batch work overtaken",
+    "blocks given up",
     "cached",
     "cancelled",
     "cancelled while set aside",

@@ -310,6 +310,15 @@ impl World {
             _ => Pressure::None,
         };
         let alone = self.sched.running() == 1;
+        if self.pressure != Pressure::None {
+            for (group, blocks) in self.sched.give_up(matches!(self.pressure, Pressure::Hard { .. })) {
+                self.totals.count("blocks given up", blocks.len());
+                for id in blocks {
+                    self.memory[group.index()][id.index() * BLOCK..][..BLOCK].fill(None);
+                    self.bad.remove(&(group.index(), id.index()));
+                }
+            }
+        }
         let outcomes = self.sched.press(self.pressure);
         let refuses = alone && matches!(self.pressure, Pressure::Hard { rows: 0, .. });
         assert_eq!(outcomes.len(), usize::from(refuses));

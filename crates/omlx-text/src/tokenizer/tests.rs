@@ -42,3 +42,43 @@ fn too_long_a_text_is_refused() {
     let long = "a".repeat(MAX_TEXT_BYTES + 1);
     assert!(matches!(tokenizer.encode(&long, false), Err(Error::TextTooLong { .. })));
 }
+
+/// A byte-level tokenizer with one key replaced.
+fn with(key: &str, value: Value) -> Vec<u8> {
+    let mut file = json!({"version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false},
+        "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}});
+    file[key] = value;
+    serde_json::to_vec(&file).unwrap()
+}
+
+/// Files that the library reads without complaint, and then panics or fills the memory.
+#[test]
+fn a_file_that_cannot_be_used_is_refused_when_it_is_read() {
+    let template = json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {}});
+    let charsmap = json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAAA"});
+    let empty = json!({"type": "Replace", "pattern": {"String": ""}, "content": "x"});
+    let book = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "x".repeat(100_000)});
+    let read = |key: &str, value| Tokenizer::from_json(&with(key, value), Path::new("tokenizer.json")).map(drop);
+    for (key, value) in [("post_processor", template), ("normalizer", charsmap), ("normalizer", empty)] {
+        let error = read(key, value.clone()).expect_err(&value.to_string());
+        assert!(matches!(error, Error::Tokenizer { .. }), "{value}: {error:?}");
+        let text = error.to_string();
+        assert!(text.contains("tokenizer.json") && text.contains("fetch the file again"), "{text}");
+    }
+    assert!(matches!(read("normalizer", book), Err(Error::Growth { growth: 100_000, .. })));
+    read("normalizer", json!({"type": "NFC"})).unwrap();
+}
+
+#[test]
+fn a_text_may_be_as_long_as_its_normal_form_stays_small() {
+    let growing =
+        with("normalizer", json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(512)}));
+    let tokenizer = Tokenizer::from_json(&growing, Path::new("tokenizer.json")).unwrap();
+    let limit = MAX_NORMALIZED_BYTES / 512;
+    assert_eq!(tokenizer.encode("a", false).unwrap().len(), 512);
+    let refused = tokenizer.encode(&"a".repeat(limit + 1), false);
+    assert!(matches!(refused, Err(Error::TextTooLong { limit: most, .. }) if most == limit));
+}
