@@ -12,7 +12,7 @@
 //! forgotten; forgetting kept blocks, a kept start rounded down to whole blocks, a hit that asks for the window only, a gap
 //! longer than the sequence after a cut; `discard` that leaves names, a disowned block that becomes findable when it is
 //! released or takes another's name along; adopting a known block; a trail that begins anew when it is followed; a fork that takes
-//! the open block along; a held block given up, and a name kept of one that was; a free block with content that is not given up.
+//! the open block along; a held block given up, and a name kept of one that was.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -99,7 +99,7 @@ fn what_is_given_up_and_what_stays_findable() {
     pool.release(BlockId(2), Leave::Closed);
     assert_eq!(pool.spare(), 3);
     let found = |pool: &Pool, i: u32| pool.find(&root.child(&[i]), &[i]).is_some();
-    // Seen to fail: the most recently used given up first; blocks never taken answered too; the same ones answered twice.
+    // Seen to fail: the most recently used given up first; held ones given up; the same ones answered twice.
     assert_eq!(pool.give_up(1), [BlockId(2), BlockId(4)]);
     assert!(found(&pool, 1) && !found(&pool, 4));
     assert_eq!((pool.spare(), pool.available()), (1, 4));

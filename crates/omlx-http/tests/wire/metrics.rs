@@ -215,7 +215,6 @@ const MEMORY: Memory = Memory {
     parked: 2,
 };
 
-/// Seen to fail: the guard's numbers asked for once and kept.
 #[tokio::test]
 async fn the_memory_guard_is_shown_where_there_is_one() {
     let rig = Rig::saying(&["a"]);
