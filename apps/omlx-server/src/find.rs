@@ -148,7 +148,7 @@ mod tests {
 
     use super::{call_by_place, near};
 
-    /// Seen to fail: a model of the shelf called `gguf/a` by its name and `a` by its path.
+    /// By name and by path a model of the shelf is called alike.
     #[test]
     fn a_name_says_where_a_model_lies() {
         let dir = tempfile::tempdir().unwrap();

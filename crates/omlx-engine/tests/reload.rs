@@ -63,6 +63,10 @@ fn thirty_loads_and_unloads_take_what_the_first_took() {
     let limit = 16 * MIB + 64 * MIB;
     let guard = Guard::new(Limits::most(used() + limit, None), Box::new(System));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    // The allocator gets its arenas, one for each of the engine's threads, in the first two.
+    for _ in 0..2 {
+        round(dir.path(), &guard, &runtime);
+    }
     let (first, room) = (round(dir.path(), &guard, &runtime), guard.room());
     let all: Vec<u64> = (1..ROUNDS).map(|_| round(dir.path(), &guard, &runtime)).collect();
     let most = all.iter().copied().max().unwrap();

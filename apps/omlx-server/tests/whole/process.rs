@@ -96,7 +96,6 @@ fn a_cache_too_small_for_the_model_ends_the_start() {
 }
 
 /// Memory may be there later, but a server whose only model found none has nothing to invite to.
-/// Seen to fail: it listened, and its "Try:" led to a 503.
 #[test]
 fn a_model_that_finds_no_memory_ends_the_start_unless_another_is_there() {
     let said = fails(&["--model", &llama(), "--port", "0", "--memory-guard", "1MB"]);

@@ -134,7 +134,7 @@ fn repository_names() {
     }
 }
 
-/// Links as a browser gives them. Seen to fail: one to a file read as a folder of that name.
+/// Links as a browser gives them.
 #[test]
 fn links_to_the_hub_are_names() {
     let mirror = Hub::at("http://127.0.0.1:9/");

@@ -138,7 +138,7 @@ fn stored(arch: &str, config: &serde_json::Map<String, Value>, e: &Export, mut v
         Kind::Bf16 => (30, values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect()),
         Kind::Q8 => (8, values.chunks(32).flat_map(q8).collect()),
         Kind::I8 => (24, vec![0; values.len()]),
-        Kind::Random(kind) if e.shape[1] % kind.block_elems() == 0 => {
+        Kind::Random(kind) if e.shape[1].is_multiple_of(kind.block_elems()) => {
             (ggml_id(kind), random(kind, values.len() / kind.block_elems(), name.len() as u64))
         }
         Kind::Random(_) => (8, values.chunks(32).flat_map(q8).collect()),
