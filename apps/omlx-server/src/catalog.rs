@@ -64,6 +64,11 @@ impl Catalog {
         self.find(name).map(|room| room.set(settings))
     }
 
+    /// Whether the model of this name is loaded and can chat.
+    pub(crate) fn chats(&self, name: &str) -> bool {
+        self.find(name).is_ok_and(|room| room.chats())
+    }
+
     /// How many models are loaded, or look as if they can be and were not tried yet.
     pub(crate) fn servable(&self) -> usize {
         self.rooms.iter().filter(|room| room.failure().is_none()).count()

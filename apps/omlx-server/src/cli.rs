@@ -33,7 +33,7 @@ EXAMPLES
            \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}'
 
 MODELS
-  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in the API says where it lies, not how it was asked for: below --model-dir its path there, elsewhere the last part of its path, both without .gguf; a model from the hub has its name there, owner/name. Requests may leave out all but the last part where only one model ends in it. GET /v1/models lists them. A model that cannot be loaded does not disturb the others, and the log says why; where it is the only one, the server does not start.
+  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in the API says where it lies, not how it was asked for: below --model-dir its path there, elsewhere the last part of its path, both without .gguf; a model from the hub has its name there, owner/name. Requests may leave out all but the last part where only one model ends in it. GET /v1/models lists them. A model that cannot be loaded does not disturb the others, and the log says why; where it is the only one, or --model names what is nowhere, the server does not start.
 
 ENVIRONMENT
   OMLX_API_KEY   the key that clients must send

@@ -83,14 +83,19 @@ fn call_by_place(given: &mut [Found], below: &[Found], fetched: impl Fn(&Found) 
 
 /// The failure with the flag that asked for it, and names that are like the one that leads nowhere.
 fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
+    let here = || discover(&hub.model_dirs).models.into_iter().map(|m| m.id);
     let near = match error {
-        omlx_hub::Error::NotFound { .. } => near(asked, discover(&hub.model_dirs).models.into_iter().map(|m| m.id)),
+        // whoever cannot reach the hub may be content with what is here, and whoever mistyped sees what there is
+        omlx_hub::Error::NotFound { .. } | omlx_hub::Error::Network { .. } => match near(asked, here()) {
+            near if near.is_empty() => here().take(5).collect(),
+            near => near,
+        },
         _ => Vec::new(),
     };
     let said = error.to_string();
     let flag = if said.contains(asked) { "--model".to_owned() } else { format!("--model {asked}") };
     let offline = if hub.hub.is_none() { ", with --offline" } else { "" };
-    let hint = if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
+    let hint = if near.is_empty() { String::new() } else { format!("; here is {}", near.join(", ")) };
     anyhow!("{flag}{offline}: {said}{hint}")
 }
 

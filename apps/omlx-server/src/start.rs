@@ -139,11 +139,20 @@ fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Resu
     }
     writeln!(out, "{resolved}")?;
     let url = format!("http://{}", reachable(address));
+    if address.ip().is_unspecified() {
+        writeln!(out, "  other machines  are let in, on every address of this one, port {}", address.port())?;
+    }
     writeln!(out, "Listening on {url}")?;
-    if let Some(card) = good.first() {
+    // Of a model that is not loaded nobody knows yet whether it can chat.
+    let chatting = good.iter().find(|card| catalog.chats(&card.id));
+    if let Some(card) = chatting.or(good.first()) {
         let name = card.id.replace('\'', "");
-        writeln!(out, "Try: curl {url}/v1/chat/completions{key} -H 'content-type: application/json' \\")?;
-        writeln!(out, "  -d '{{\"model\": \"{name}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hi\"}}]}}'")?;
+        let (route, ask) = match chatting {
+            Some(_) => ("chat/completions", r#""messages": [{"role": "user", "content": "Hi"}]"#),
+            None => ("completions", r#""prompt": "Once upon a time", "max_tokens": 32"#),
+        };
+        writeln!(out, "Try: curl {url}/v1/{route}{key} -H 'content-type: application/json' \\")?;
+        writeln!(out, "  -d '{{\"model\": \"{name}\", {ask}}}'")?;
     }
     out.flush()?;
     Ok(())

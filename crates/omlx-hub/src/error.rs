@@ -130,7 +130,9 @@ pub enum Error {
         why: &'static str,
     },
     /// No connection, or one that broke too often.
-    #[error("{url}: {source}; what has arrived is kept, ask again to go on")]
+    #[error(
+        "{url} cannot be reached ({source}); look at the network, or name another hub with HF_ENDPOINT or a proxy with HTTPS_PROXY; what had arrived, if anything, is kept"
+    )]
     Network {
         /// What was asked for.
         url: String,

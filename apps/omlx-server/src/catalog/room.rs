@@ -76,6 +76,11 @@ impl Room {
         if let Door::Open(served) = &self.state().door { Some(served.engine.clone()) } else { None }
     }
 
+    /// Whether it is loaded and can chat.
+    pub(crate) fn chats(&self) -> bool {
+        matches!(&self.state().door, Door::Open(served) if served.text.has_template())
+    }
+
     /// The model, loaded.
     pub(crate) async fn open(self: &Arc<Self>, loader: &Arc<Loader>) -> Result<Served, OpenError> {
         let mut stopping = loader.stopping.subscribe();
