@@ -218,17 +218,14 @@ impl Config {
     pub fn not_quantized(&self) -> Result<()> {
         for key in ["quantization_config", "quantization"] {
             if let Some(how) = self.section(key)? {
+                const NONE: &str = "none: use the unquantised folder or a .gguf file";
                 let scheme = match how.opt::<String>("quant_method")? {
                     Some(scheme) => scheme,
                     // MLX names no method, and gives bits and group size.
                     None if how.keys.contains_key("bits") => "affine".into(),
-                    None => "nothing".into(),
+                    None => return Err(self.bad(key, "an object that names no method", NONE)),
                 };
-                return Err(how.unknown(
-                    "quant_method",
-                    &scheme,
-                    vec!["none: use the unquantised folder or a .gguf file"],
-                ));
+                return Err(how.unknown("quant_method", &scheme, vec![NONE]));
             }
         }
         Ok(())

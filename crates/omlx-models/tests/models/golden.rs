@@ -107,17 +107,18 @@ fn greedy_continuation() {
     for name in MODELS {
         let golden = golden(name);
         let mut run = Run::new(&tiny(name), BLOCK, 256);
-        let mut last = run.step(&golden.prompt_ids, 1).remove(0);
+        let (mut last, mut compared) = (run.step(&golden.prompt_ids, 1).remove(0), 0);
         for (step, (theirs, margin)) in golden.greedy_ids.iter().zip(&golden.greedy_margins).enumerate() {
-            let ours = argmax(&last);
-            if *margin < 1e-3 {
-                break;
+            // Where the best two are that near either may win; the reference's is taken, and the rest compared.
+            if *margin >= 1e-3 {
+                assert_eq!(argmax(&last), *theirs, "{name}: step {step}, margin {margin}");
+                compared += 1;
             }
-            assert_eq!(ours, *theirs, "{name}: step {step}, margin {margin}");
             if step + 1 < golden.greedy_ids.len() {
-                last = run.step(&[ours], 1).remove(0);
+                last = run.step(&[*theirs], 1).remove(0);
             }
         }
+        assert!(compared * 10 >= golden.greedy_ids.len() * 9, "{name}: only {compared} steps were compared");
     }
 }
 
