@@ -175,11 +175,7 @@ mod x86 {
                         let both = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], x[0]), _mm256_maddubs_epi16(w[1], x[1]));
                         _mm256_add_epi32(sum, _mm256_madd_epi16(both, ones))
                     }
-                    _ => {
-                        let first = _mm256_madd_epi16(signed(w[0], x[0]), ones);
-                        let second = _mm256_madd_epi16(signed(w[1], x[1]), ones);
-                        _mm256_add_epi32(sum, _mm256_add_epi32(first, second))
-                    }
+                    _ => Self::dot_one(Self::dot_one(sum, w[0], x[0]), w[1], x[1]),
                 }
             }
         }
