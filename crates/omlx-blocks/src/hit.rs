@@ -87,7 +87,7 @@ impl Ledger {
     }
 
     /// Which of the first `blocks` blocks the token after them needs: those before `kept`, and those from `window` on.
-    fn needed(&self, group: &Group, blocks: usize) -> Needed {
+    pub(crate) fn needed(&self, group: &Group, blocks: usize) -> Needed {
         let kept = group.reach.kept_blocks(self.block).min(blocks);
         let window = group.reach.first_visible(blocks * self.block) / self.block;
         Needed { kept, window: window.max(kept) }
@@ -130,7 +130,7 @@ impl Ledger {
         self.seqs.insert(seq, holdings);
     }
 
-    /// Gives a block whose content comes from elsewhere its name and its place, to be found by the next hit; the caller
+    /// Gives block `index` of a trail, whose content comes from elsewhere, its name and its place, to be found by the next hit; the caller
     /// writes the content there before it asks for anything else. `None` if the block is here already, or if every
     /// block of the group is held.
     ///
@@ -138,10 +138,13 @@ impl Ledger {
     /// first. Adopt a chain from its end to its beginning, so that the beginning stays longest.
     ///
     /// # Panics
-    /// If there is no such group, or `tokens` is not one block.
-    pub fn adopt(&mut self, group: GroupId, key: BlockKey, tokens: &[u32]) -> Option<BlockId> {
+    /// If there is no such group, the trail has no block `index`, or `tokens` is not one block.
+    pub fn adopt(&mut self, group: GroupId, trail: &Trail, index: usize, tokens: &[u32]) -> Option<BlockId> {
         assert_eq!(tokens.len(), self.block, "only whole blocks have names");
-        self.groups[group.index()].pool.adopt(key, tokens)
+        let keys = trail.keys(group);
+        let group = &mut self.groups[group.index()];
+        let parent = index.checked_sub(1).map_or(group.root, |before| keys[before]);
+        group.pool.adopt(keys[index], parent, tokens)
     }
 }
 
@@ -153,9 +156,9 @@ struct Runs {
     front: usize,
 }
 
-struct Needed {
-    kept: usize,
-    window: usize,
+pub(crate) struct Needed {
+    pub(crate) kept: usize,
+    pub(crate) window: usize,
 }
 
 impl Runs {

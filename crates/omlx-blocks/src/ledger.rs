@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::news::News;
 use crate::pool::{Leave, Pool};
 use crate::{BlockId, BlockKey, BlockTable, GroupId, Reach, Salt, SeqId};
 
@@ -43,6 +44,7 @@ pub struct Ledger {
     pub(crate) block: usize,
     pub(crate) groups: Vec<Group>,
     pub(crate) seqs: BTreeMap<SeqId, Vec<Holding>>,
+    pub(crate) news: Option<News>,
 }
 
 impl Ledger {
@@ -65,7 +67,7 @@ impl Ledger {
                 pool: Pool::new(size.blocks),
             }
         };
-        Self { block, groups: groups.iter().enumerate().map(group).collect(), seqs: BTreeMap::new() }
+        Self { block, groups: groups.iter().enumerate().map(group).collect(), seqs: BTreeMap::new(), news: None }
     }
 
     /// Room for `len` tokens in every group, or nothing changes.
@@ -89,15 +91,20 @@ impl Ledger {
     /// `tokens` is the whole sequence so far; what was sealed before must not have changed.
     pub fn seal(&mut self, seq: SeqId, tokens: &[u32], computed: usize) {
         let block = self.block;
+        let mut news = self.news.take();
         let (holdings, groups) = self.parts(seq);
-        for (holding, group) in holdings.iter_mut().zip(groups) {
+        for (g, (holding, group)) in holdings.iter_mut().zip(groups).enumerate() {
             for i in holding.keys.len()..computed / block {
                 let run = &tokens[i * block..(i + 1) * block];
-                let key = holding.keys.last().unwrap_or(&group.root).child(run);
+                let parent = *holding.keys.last().unwrap_or(&group.root);
+                let key = parent.child(run);
                 let id = holding.block(i);
-                let kept = group.pool.publish(id, key, run);
+                let kept = group.pool.publish(id, key, parent, run);
                 holding.table.replace(i, kept);
                 holding.keys.push(key);
+                if let Some(news) = news.as_mut().filter(|_| group.reach.worth_keeping(i, block)) {
+                    news.kept.push((GroupId(g as u32), key));
+                }
             }
             let needed = group.reach.first_visible(computed) / block;
             while holding.table.gap().end < needed
@@ -106,10 +113,12 @@ impl Ledger {
                 group.pool.release(id, Leave::Behind);
             }
         }
+        self.news = news;
     }
 
     /// Ends a sequence. Its sealed blocks stay findable until their room is needed.
     pub fn close(&mut self, seq: SeqId) {
+        self.anchor(seq);
         let holdings = self.seqs.remove(&seq);
         let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
         for (mut holding, group) in holdings.into_iter().zip(&mut self.groups) {

@@ -29,6 +29,8 @@ pub(crate) struct Rank {
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) key: BlockKey,
+    /// The name of the block before it; of a first one, the group's root.
+    pub(crate) parent: BlockKey,
     pub(crate) tokens: Box<[u32]>,
     /// Whether it leads here. Once disowned it does not: only those who hold the block already go on reading it.
     pub(crate) findable: bool,
@@ -54,6 +56,17 @@ pub(crate) struct Pool {
     /// Looked up, never walked, so its order cannot influence anything.
     pub(crate) names: HashMap<BlockKey, BlockId>,
     releases: u64,
+    /// What was evicted since somebody asked, where somebody asks.
+    pub(crate) evicted: Option<Vec<Evicted>>,
+}
+
+/// A block that lost its name for its place. Its content stands there until the place is written.
+#[derive(Debug)]
+pub(crate) struct Evicted {
+    pub(crate) id: BlockId,
+    pub(crate) name: Name,
+    /// A window had left it behind.
+    pub(crate) behind: bool,
 }
 
 impl Pool {
@@ -65,6 +78,7 @@ impl Pool {
             idle: BTreeMap::new(),
             names: HashMap::new(),
             releases: 0,
+            evicted: None,
         }
     }
 
@@ -93,11 +107,14 @@ impl Pool {
     /// Forgets idle blocks, those worth least first, until at most `keep` are left, and answers all free ones that may have
     /// content, in order. They count as never taken.
     pub(crate) fn give_up(&mut self, keep: usize) -> Vec<BlockId> {
+        // Nobody is told of these: memory is short, and their content goes at once.
+        let told = self.evicted.take();
         while self.idle.len() > keep
             && let Some(id) = self.evict()
         {
             self.free.push(id);
         }
+        self.evicted = told;
         // As in a fresh pool: what is taken next lies together.
         self.free.sort_unstable_by_key(|id| std::cmp::Reverse(id.0));
         let blocks = &mut self.blocks;
@@ -129,7 +146,7 @@ impl Pool {
 
     /// Names a full private block. If another block has that name already, its one holder moves over to that one and
     /// the private block is freed: equal tokens under equal parents are stored once.
-    pub(crate) fn publish(&mut self, id: BlockId, key: BlockKey, tokens: &[u32]) -> BlockId {
+    pub(crate) fn publish(&mut self, id: BlockId, key: BlockKey, parent: BlockKey, tokens: &[u32]) -> BlockId {
         if let Some(&known) = self.names.get(&key) {
             let same = self.find(&key, tokens) == Some(known);
             assert!(same, "{key:?} names two different runs of tokens");
@@ -139,7 +156,7 @@ impl Pool {
         }
         let block = &mut self.blocks[id.index()];
         assert!(block.holders == 1 && block.name.is_none());
-        block.name = Some(Name { key, tokens: tokens.into(), findable: true });
+        block.name = Some(Name { key, parent, tokens: tokens.into(), findable: true });
         self.names.insert(key, id);
         id
     }
@@ -151,12 +168,12 @@ impl Pool {
     }
 
     /// Puts a block under this name without any holder, ready to be found; `None` if it is known already or every block is held.
-    pub(crate) fn adopt(&mut self, key: BlockKey, tokens: &[u32]) -> Option<BlockId> {
+    pub(crate) fn adopt(&mut self, key: BlockKey, parent: BlockKey, tokens: &[u32]) -> Option<BlockId> {
         if self.names.contains_key(&key) {
             return None;
         }
         let id = self.take()?;
-        self.publish(id, key, tokens);
+        self.publish(id, key, parent, tokens);
         self.release(id, Leave::Closed);
         Some(id)
     }
@@ -191,28 +208,47 @@ impl Pool {
             return;
         }
         let leave = if block.proven { Leave::Closed } else { leave };
+        self.rest(id, leave);
+    }
+
+    /// Counts as used now, if nobody holds it: it goes after all others that are idle.
+    pub(crate) fn freshen(&mut self, key: &BlockKey) {
+        let Some(&id) = self.names.get(key) else {
+            return;
+        };
+        if let Some(rank) = self.blocks[id.index()].rank.take() {
+            self.idle.remove(&rank);
+            self.rest(id, Leave::Closed);
+        }
+    }
+
+    /// Puts a block that nobody holds at the end of its kind.
+    fn rest(&mut self, id: BlockId, leave: Leave) {
         let stamp = self.releases;
         self.releases += 1;
         let rank = Rank { leave, stamp };
-        block.rank = Some(rank);
+        self.blocks[id.index()].rank = Some(rank);
         self.idle.insert(rank, id);
     }
 
     fn evict(&mut self) -> Option<BlockId> {
-        let (_, id) = self.idle.pop_first()?;
+        let (rank, id) = self.idle.pop_first()?;
         self.blocks[id.index()].rank = None;
-        self.unname(id);
+        let name = self.unname(id);
+        if let (Some(evicted), Some(name)) = (&mut self.evicted, name) {
+            evicted.push(Evicted { id, name, behind: rank.leave == Leave::Behind });
+        }
         Some(id)
     }
 
-    fn unname(&mut self, id: BlockId) {
+    fn unname(&mut self, id: BlockId) -> Option<Name> {
         let block = &mut self.blocks[id.index()];
         block.proven = false;
-        if let Some(name) = block.name.take()
-            && name.findable
-        {
+        let name = block.name.take()?;
+        if name.findable {
             self.names.remove(&name.key);
         }
+        Some(name)
     }
 }
 

@@ -50,6 +50,19 @@ impl Reach {
         }
     }
 
+    /// Whether block `index` is worth keeping for good, wherever its sequence goes on to: where all is seen every block is; of a window
+    /// those that a prompt needs which begins like this one and parts from it after 1, 2, 4, 8 … windows, so that something is left
+    /// to start from for less than a tenth of all blocks of a long text.
+    pub(crate) fn worth_keeping(&self, index: usize, block: usize) -> bool {
+        let (Self::Last(w) | Self::Keep { last: w, .. }) = *self else {
+            return true;
+        };
+        let ends = std::iter::successors(Some(w), |end| end.checked_mul(2)).map(|end| end / block);
+        let mut near = ends.skip_while(|&end| end <= index);
+        let needed = |end: usize| index >= self.first_visible(end * block) / block;
+        index < self.kept_blocks(block) || near.next().is_some_and(needed)
+    }
+
     /// The most blocks one table holds at once while its sequence grows to `len` tokens, at most `step` tokens a step.
     ///
     /// During a step a window holds what the step's first token sees and the step itself: `w - 1 + step` tokens, which

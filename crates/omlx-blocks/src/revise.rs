@@ -88,13 +88,18 @@ impl Ledger {
     /// Where the content went bad is not known here, so everything the sequence has read is under suspicion: a bad block
     /// left findable would spoil every later prompt that begins alike.
     pub fn discard(&mut self, seq: SeqId) {
+        let mut news = self.news.take();
         let (holdings, groups) = self.parts(seq);
         for (holding, group) in holdings.iter().zip(groups) {
             for key in &holding.keys {
                 group.pool.disown(key);
             }
+            if let Some(news) = &mut news {
+                news.disowned.extend(&holding.keys);
+            }
         }
-        self.close(seq);
+        self.close(seq); // while nobody listens: none of it is worth keeping
+        self.news = news;
     }
 }
 

@@ -314,8 +314,7 @@ impl World {
             let mut everywhere = true;
             for g in 0..self.reaches.len() {
                 let group = GroupId(g as u32);
-                let key = trail.keys(group)[block];
-                let adopted = self.ledger.adopt(group, key, &tokens[end - BLOCK..end]);
+                let adopted = self.ledger.adopt(group, &trail, block, &tokens[end - BLOCK..end]);
                 if let Some(id) = adopted {
                     for pos in end - BLOCK..end {
                         let slot = id.index() * BLOCK + pos % BLOCK;

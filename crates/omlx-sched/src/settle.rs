@@ -55,6 +55,10 @@ impl Sched {
         let Some(id) = id else { return };
         // Its prompt is now all in the cache: the head of the queue may find some of it.
         self.stuck = self.stuck && row.len == 1;
+        if seq.tokens.len() == seq.prompt {
+            // The next turn of a conversation parts from this one here, or later.
+            self.ledger.anchor(row.seq);
+        }
         if seq.stop.contains(&id) {
             return self.finish(row.seq, Finish::Stop, outcomes);
         }

@@ -34,7 +34,7 @@ fn adopted_blocks_are_a_hit() {
     let trail = ledger.trail(&tokens);
     let adopt = |ledger: &mut Ledger, g: u32, i: usize| {
         let group = GroupId(g);
-        let found = ledger.adopt(group, trail.keys(group)[i], &tokens[i * 4..(i + 1) * 4]);
+        let found = ledger.adopt(group, &trail, i, &tokens[i * 4..(i + 1) * 4]);
         ledger.check();
         found
     };
@@ -57,6 +57,6 @@ fn a_held_pool_adopts_nothing() {
     let trail = ledger.trail(&[7; 4]);
     ledger.open(SeqId(1), &[1], 0);
     ledger.grow(SeqId(1), 1).unwrap();
-    assert_eq!(ledger.adopt(GroupId(0), trail.keys(GroupId(0))[0], &[7; 4]), None);
+    assert_eq!(ledger.adopt(GroupId(0), &trail, 0, &[7; 4]), None);
     ledger.check();
 }

@@ -9,10 +9,11 @@ fn sealed(n: usize) -> (Pool, Vec<BlockKey>) {
     let mut key = BlockKey::root(&Salt::of(&[]));
     let keys = (0..n as u32)
         .map(|i| {
+            let parent = key;
             key = key.child(&[i]);
             let id = pool.take().unwrap();
             assert_eq!(id, BlockId(i), "a fresh pool hands out blocks in order");
-            assert_eq!(pool.publish(id, key, &[i]), id);
+            assert_eq!(pool.publish(id, key, parent, &[i]), id);
             key
         })
         .collect();
@@ -75,10 +76,11 @@ fn equal_hash_with_other_tokens_is_no_match() {
 #[test]
 fn equal_blocks_are_stored_once() {
     let mut pool = Pool::new(2);
-    let key = BlockKey::root(&Salt::of(&[])).child(&[5]);
+    let root = BlockKey::root(&Salt::of(&[]));
+    let key = root.child(&[5]);
     let (one, other) = (pool.take().unwrap(), pool.take().unwrap());
-    assert_eq!(pool.publish(one, key, &[5]), one);
-    assert_eq!(pool.publish(other, key, &[5]), one);
+    assert_eq!(pool.publish(one, key, root, &[5]), one);
+    assert_eq!(pool.publish(other, key, root, &[5]), one);
     assert_eq!((pool.blocks[one.index()].holders, pool.available()), (2, 1));
 }
 
@@ -89,7 +91,7 @@ fn what_is_given_up_and_what_stays_findable() {
     let root = BlockKey::root(&Salt::of(&[]));
     for i in 0..5 {
         let id = pool.take().unwrap();
-        pool.publish(id, root.child(&[i]), &[i]);
+        pool.publish(id, root.child(&[i]), root, &[i]);
     }
     assert_eq!(pool.spare(), 0);
     for id in [4, 1] {
