@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use crate::reply::{Reply, Ticket, pair};
 use crate::{Busy, Generate};
@@ -32,7 +33,7 @@ pub enum Command {
     Generate(Box<Generate>, Reply),
     /// Stop at this step boundary. Told once.
     Stop,
-    /// Somebody has rung the [`Bell`]: nothing is asked, but the world has changed. Told only to who slept.
+    /// Somebody has rung the [`Bell`], or a deadline has come: nothing is asked, but the world has changed. Told only to who slept.
     Look,
 }
 
@@ -206,6 +207,16 @@ impl Mailbox {
     /// Blocks the calling thread, asleep, until there is a request or somebody rings. `None`: told to stop, or all handles are gone, so
     /// nothing can ever come. Meant for an engine that has nothing else to do.
     pub fn wait(&mut self) -> Option<Command> {
+        self.sleep(None)
+    }
+
+    /// The same for an engine that has something else to wait for: at `deadline` it is told to look, if nothing was said before. That
+    /// all handles are gone does not end it.
+    pub fn wait_until(&mut self, deadline: Instant) -> Option<Command> {
+        self.sleep(Some(deadline))
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) -> Option<Command> {
         let mut state = self.door.state();
         loop {
             if state.stop != Stop::No {
@@ -215,13 +226,18 @@ impl Mailbox {
             if let Some((request, reply)) = state.queue.pop_front() {
                 return Some(Command::Generate(request, reply));
             }
-            if state.handles == 0 {
+            if state.handles == 0 && deadline.is_none() {
                 return None;
             }
-            if std::mem::take(&mut state.rung) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if std::mem::take(&mut state.rung) || left.is_some_and(|left| left.is_zero()) {
                 return Some(Command::Look);
             }
-            state = self.door.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let changed = &self.door.changed;
+            state = match left {
+                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
         }
     }
 

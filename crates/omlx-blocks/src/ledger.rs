@@ -221,7 +221,7 @@ impl Ledger {
         self.groups.iter().map(most).min().unwrap_or(0)
     }
 
-    fn holdings(&self, seq: SeqId) -> &[Holding] {
+    pub(crate) fn holdings(&self, seq: SeqId) -> &[Holding] {
         let holdings = self.seqs.get(&seq);
         holdings.unwrap_or_else(|| panic!("{seq:?} is not open"))
     }

@@ -3,7 +3,6 @@
 //! Nothing is noted before somebody [listens](Ledger::listen), and whoever does has to ask again and again: what is not asked for piles
 //! up. All of it is advice. A name may be gone by the time it is read, and may come twice.
 
-use crate::ledger::Holding;
 use crate::{BlockId, BlockKey, GroupId, Ledger, SeqId, Trail};
 
 /// What happened to names since somebody asked.
@@ -75,6 +74,13 @@ impl Ledger {
         all
     }
 
+    /// Gives up every block that nobody holds, as if its place were needed: those worth least first.
+    pub fn retire(&mut self) {
+        for group in &mut self.groups {
+            group.pool.retire();
+        }
+    }
+
     /// The block of this name, if it is here.
     ///
     /// # Panics
@@ -103,26 +109,26 @@ impl Ledger {
         }
     }
 
-    /// Says that a later prompt may well begin as far as this sequence is now.
+    /// Says that a later prompt may well begin as far as this sequence is now: what the token after its last whole block sees is worth
+    /// keeping, also what a window has moved past since that block was full.
     ///
     /// # Panics
     /// If the sequence is not open.
     pub fn anchor(&mut self, seq: SeqId) {
-        let Some(mut news) = self.news.take() else {
-            return;
-        };
-        let (holdings, groups) = self.parts(seq);
-        for (g, (holding, group)) in holdings.iter().zip(groups).enumerate() {
+        let holdings = self.holdings(seq);
+        let mut windows = Vec::new();
+        for (g, (holding, group)) in holdings.iter().zip(&self.groups).enumerate() {
             // Where all is seen every block was named when it was sealed.
             if group.reach != crate::Reach::All {
-                news.kept.extend(window(holding).map(|key| (GroupId(g as u32), key)));
+                let from = self.needed(group, holding.keys.len()).window;
+                windows.extend(holding.keys[from..].iter().map(|key| (GroupId(g as u32), *key)));
             }
         }
-        self.news = Some(news);
+        for (group, key) in windows.iter().rev() {
+            self.groups[group.index()].pool.freshen(key);
+        }
+        if let Some(news) = &mut self.news {
+            news.kept.extend(windows);
+        }
     }
-}
-
-/// The sealed blocks that a sequence holds in a window.
-fn window(holding: &Holding) -> impl Iterator<Item = BlockKey> + '_ {
-    holding.keys.iter().skip(holding.table.gap().end).copied()
 }

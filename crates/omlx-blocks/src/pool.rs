@@ -231,6 +231,13 @@ impl Pool {
         self.idle.insert(rank, id);
     }
 
+    /// Evicts all that is idle.
+    pub(crate) fn retire(&mut self) {
+        while let Some(id) = self.evict() {
+            self.free.push(id);
+        }
+    }
+
     fn evict(&mut self) -> Option<BlockId> {
         let (rank, id) = self.idle.pop_first()?;
         self.blocks[id.index()].rank = None;

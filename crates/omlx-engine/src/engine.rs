@@ -25,6 +25,7 @@ use crate::press::Press;
 use crate::sampler::{Scratch, Unsound};
 use crate::stage::stage;
 use crate::stats::{Stats, micros};
+use crate::tiering::Tiering;
 use crate::turnstile::{Turn, Turnstile};
 
 /// Failed steps in a row after which the engine ends: what failed is then no longer likely to be a request.
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     pub(crate) turnstile: Arc<Turnstile>,
     /// Where a guard watches.
     pub(crate) press: Option<Press>,
+    /// Where there are slower places for blocks.
+    pub(crate) tiering: Option<Tiering>,
     /// By sequence, so in order of arrival.
     pub(crate) live: BTreeMap<SeqId, Live>,
     pub(crate) next_seq: u64,
@@ -70,6 +73,9 @@ impl Engine {
                 Err(panic) => break Fault::Engine { reason: words(&*panic) },
             }
         };
+        if matches!(fault, Fault::Stopped) {
+            self.retire();
+        }
         self.end(&fault);
     }
 
@@ -78,6 +84,7 @@ impl Engine {
             return Flow::End;
         }
         let plan = self.sched.plan();
+        self.spill();
         self.parked(plan.parked.len());
         self.stats.parked(plan.parked.len());
         let drawn = match self.compute(&plan) {
@@ -88,6 +95,9 @@ impl Engine {
         self.stats.count(&plan, &self.sched);
         self.stats.took(drawn.span);
         self.sched.took(&plan, micros(drawn.span.whole()));
+        if let Some(tiering) = &mut self.tiering {
+            tiering.took(plan.chunk_tokens(), drawn.span.whole());
+        }
         for (seq, unsound) in &drawn.failed {
             // before settling: blocks with such numbers in them must not be found again
             match unsound {
@@ -96,6 +106,7 @@ impl Engine {
             }
         }
         let outcomes = self.sched.settle(&plan, &drawn.sampled);
+        self.keep();
         // Before the events: who reads "done" finds the counts of after it.
         self.mailbox.publish(self.stats.snapshot(&self.sched));
         self.tell(outcomes, drawn.failed);
@@ -137,6 +148,7 @@ impl Engine {
             return Flow::Broken(format!("{FAILURES} steps in a row have failed, the last one so: {reason}"));
         }
         let failed = self.sched.fail(plan);
+        self.keep();
         self.stats.failed();
         self.mailbox.publish(self.stats.snapshot(&self.sched));
         tracing::error!(requests = failed.len(), waiting = self.sched.waiting(), reason, "a step failed");

@@ -16,6 +16,7 @@ mod sampler;
 mod spawn;
 mod stage;
 mod stats;
+mod tiering;
 mod turnstile;
 
 pub use config::{Config, Fit};

@@ -29,12 +29,16 @@ impl Engine {
                 }
             }
             self.sweep();
-            if !self.sched.is_idle() {
+            let next = self.bring_in();
+            if self.sched.may_run() {
                 return true;
             }
             self.mailbox.publish(self.stats.snapshot(&self.sched));
             self.clock.pause(Instant::now());
-            let command = self.mailbox.wait();
+            let command = match next {
+                Some(next) => self.mailbox.wait_until(next),
+                None => self.mailbox.wait(),
+            };
             self.clock.resume(Instant::now());
             match command {
                 Some(Command::Generate(request, reply)) => {
@@ -82,6 +86,7 @@ impl Engine {
         let sampler = Sampler::new(sampling, logprobs, mask, self.sched.tokens(seq));
         let usage = Usage { prompt, ..Usage::default() };
         self.live.insert(seq, Live { reply, sampler, usage, logprobs: None });
+        self.look_elsewhere(seq);
     }
 }
 

@@ -9,6 +9,7 @@ use candle_core::Device;
 use omlx_api::{EngineHandle, channel};
 use omlx_blocks::{Ledger, Salt};
 use omlx_kv::KvCache;
+use omlx_kv::tier::Tiers;
 use omlx_models::Model;
 use omlx_sched::{Sched, Target};
 
@@ -19,6 +20,7 @@ use crate::guard::Promise;
 use crate::press::Press;
 use crate::sampler::Scratch;
 use crate::stats::Stats;
+use crate::tiering::Tiering;
 use crate::turnstile::Turnstile;
 use crate::{Config, Error};
 
@@ -29,6 +31,8 @@ pub struct Place {
     pub turnstile: Arc<Turnstile>,
     /// What was promised to it, in the ledger of the guard that it asks between steps. `None`: nobody watches the memory.
     pub memory: Option<Promise>,
+    /// Slower places for blocks, shared by all engines of this process. `None`: what its pools give up is lost.
+    pub tiers: Option<Arc<Tiers>>,
 }
 
 /// Starts a thread that owns `model` and answers what is sent to the handle.
@@ -63,9 +67,13 @@ pub fn spawn(
             depth: model.depth(),
         }),
     };
-    let sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
+    let mut sched = Sched::new(limits, Ledger::new(config.block, &fit.sizes, salt));
     let (handle, mailbox) = channel(config.waiting);
-    let Place { turnstile, memory } = place;
+    let Place { turnstile, memory, tiers } = place;
+    let tiering = tiers.map(|tiers| {
+        sched.listen();
+        Tiering::new(tiers, salt, mailbox.bell())
+    });
     if let Some(promise) = &memory {
         promise.guard().wakes(mailbox.bell());
     }
@@ -78,6 +86,7 @@ pub fn spawn(
         depth: config.waiting,
         turnstile,
         press: memory.map(Press::new),
+        tiering,
         live: BTreeMap::new(),
         next_seq: 0,
         scratch: Scratch::default(),

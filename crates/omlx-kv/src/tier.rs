@@ -61,9 +61,11 @@ mod block;
 mod disk;
 #[cfg(any(test, feature = "testing"))]
 pub mod faults;
+mod layered;
 mod ram;
 mod reader;
 mod store;
+mod tiers;
 mod writer;
 
 pub use block::{Block, Label, Wanted};
@@ -71,4 +73,5 @@ pub use disk::{Census, DiskConfig, DiskStore, Found, Medium, MediumFile, Opened,
 pub use ram::RamStore;
 pub use reader::{Fetch, Next, Reader};
 pub use store::{BlockStore, End, Got, StoreStats};
+pub use tiers::{Lies, Tiers, TiersConfig, TiersStats};
 pub use writer::{Writer, WriterStats};

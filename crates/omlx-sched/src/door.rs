@@ -1,6 +1,6 @@
 //! Coming and going: arrive, fork, cancel, discard; and waiting outside the queue while a prefix is being fetched.
 
-use omlx_blocks::{BlockId, GroupId, SeqId, Trail};
+use omlx_blocks::{SeqId, Trail};
 
 use crate::seq::Seq;
 use crate::{Arrival, Branch, Refused, Sched};
@@ -120,20 +120,5 @@ impl Sched {
             self.seq_mut(seq).rank = rank;
             self.queue(seq);
         }
-    }
-
-    /// A place for block `index` of a sequence's prompt, which was fetched, findable from now on; see
-    /// [`Ledger::adopt`](omlx_blocks::Ledger::adopt). Only between two steps.
-    ///
-    /// # Panics
-    /// If the sequence is unknown, or there is no such group or block.
-    pub fn adopt(&mut self, seq: SeqId, group: GroupId, index: usize) -> Option<BlockId> {
-        let own = self.seqs.get(&seq);
-        let own = own.unwrap_or_else(|| panic!("{seq:?} is unknown"));
-        let block = self.ledger.block();
-        let tokens = &own.tokens[index * block..(index + 1) * block];
-        let adopted = self.ledger.adopt(group, &own.trail, index, tokens);
-        self.stuck &= adopted.is_none();
-        adopted
     }
 }

@@ -18,6 +18,7 @@ mod sched;
 mod seq;
 mod settle;
 mod share;
+mod slow;
 
 pub use config::Config;
 pub use outcome::{Finish, Outcome, Refused};

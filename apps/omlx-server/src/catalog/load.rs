@@ -175,7 +175,7 @@ impl Loader {
             );
         }
         let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
-        let place = Place { turnstile: Arc::clone(&self.turnstile), memory };
+        let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: None };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         let owner = Owner { all: self.settings.sampling, ..Owner::default() };
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })

@@ -89,7 +89,7 @@ pub(crate) fn engine(model: impl Model + 'static, config: Config) -> EngineHandl
 /// An engine on the CPU behind the given turnstile.
 pub(crate) fn engine_at(model: impl Model + 'static, config: Config, turnstile: &Arc<Turnstile>) -> EngineHandle {
     let salt = Salt::of(&[("test", b"engine")]);
-    spawn(Box::new(model), salt, &Device::Cpu, config, Place { turnstile: Arc::clone(turnstile), memory: None })
+    spawn(Box::new(model), salt, &Device::Cpu, config, Place { turnstile: Arc::clone(turnstile), ..Place::default() })
         .unwrap()
 }
 

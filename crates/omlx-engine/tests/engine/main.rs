@@ -12,4 +12,5 @@ mod mix;
 mod pace;
 mod planted;
 mod real;
+mod tiers;
 mod windows;

@@ -122,7 +122,7 @@ impl<M: Model> Model for Planted<M> {
                         row[3] = f32::NAN;
                     }
                 }
-                Tensor::new(rows, &Device::Cpu)
+                if rows.is_empty() { Ok(logits) } else { Tensor::new(rows, &Device::Cpu) }
             }
             _ => Ok(logits),
         }

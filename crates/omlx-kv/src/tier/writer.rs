@@ -1,13 +1,15 @@
 //! Writing behind: a thread that puts blocks into a store while the engine goes on.
 //!
 //! The queue is bounded in bytes. Whoever offers a block never waits: there is room, or there is none and the block is counted
-//! as skipped. Nothing is lost without a count: offered = queued + skipped, and queued = put + failed + what still waits.
+//! as skipped. Nothing is lost without a count: offered = queued + skipped, and queued = put + failed + withdrawn + what still waits.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use omlx_blocks::BlockKey;
 
 use super::{Block, BlockStore};
 use crate::{Error, Result};
@@ -40,6 +42,8 @@ pub struct WriterStats {
     pub put: u64,
     /// Were in hand when the store failed.
     pub failed: u64,
+    /// Were taken back before they were written.
+    pub withdrawn: u64,
 }
 
 impl WriterStats {
@@ -62,6 +66,8 @@ struct Queue {
 struct State {
     blocks: VecDeque<Block>,
     ended: bool,
+    /// What was taken back while the store had a batch in its hands; `None` while it has none.
+    withdrawn: Option<HashSet<BlockKey>>,
     stats: WriterStats,
 }
 
@@ -102,6 +108,28 @@ impl Writer {
         self.queue.lock().stats.room().saturating_sub(BLOCK_BYTES)
     }
 
+    /// Takes back what is not to be trusted: what waits is not written, and what is being written is forgotten at once by the store.
+    /// What was written before, the store has to [forget](BlockStore::forget).
+    pub fn withdraw(&self, keys: &[BlockKey]) {
+        let gone: HashSet<BlockKey> = keys.iter().copied().collect();
+        let mut state = self.queue.lock();
+        let State { blocks, stats, withdrawn, .. } = &mut *state;
+        blocks.retain(|block| {
+            let stays = !gone.contains(&block.label.key);
+            if !stays {
+                stats.waiting -= 1;
+                stats.waiting_bytes -= cost(block);
+                stats.withdrawn += 1;
+            }
+            stays
+        });
+        if let Some(withdrawn) = withdrawn {
+            withdrawn.extend(gone);
+        }
+        drop(state);
+        self.queue.done.notify_all();
+    }
+
     /// Waits until all that was offered before is in the store; `false` when that takes longer than `most`.
     pub fn flush(&self, most: Duration) -> bool {
         let end = Instant::now() + most;
@@ -114,6 +142,20 @@ impl Writer {
             state = self.queue.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
+    }
+
+    /// Waits until the store has taken a batch, if anything waits for it; `false` when that is not before `end`.
+    pub fn wait_for_progress(&self, end: Instant) -> bool {
+        let mut state = self.queue.lock();
+        let before = state.stats.waiting;
+        while state.stats.waiting > 0 && state.stats.waiting >= before {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.queue.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        before > 0
     }
 
     /// What became of the blocks so far.
@@ -144,8 +186,13 @@ impl Queue {
             let bytes: u64 = batch.iter().map(cost).sum();
             let count = batch.len() as u64;
             let put = store.put(&batch); // the store has said in the log what is wrong
-            drop(batch);
             let mut state = self.lock();
+            if let Some(withdrawn) = state.withdrawn.take() {
+                let keys = batch.iter().map(|block| block.label.key);
+                let keys: Vec<BlockKey> = keys.filter(|key| withdrawn.contains(key)).collect();
+                store.forget(&keys);
+            }
+            drop(batch);
             state.stats.waiting -= count;
             state.stats.waiting_bytes -= bytes;
             *if put.is_ok() { &mut state.stats.put } else { &mut state.stats.failed } += count;
@@ -177,6 +224,7 @@ impl Queue {
             }
             batch.extend(state.blocks.pop_front());
         }
+        state.withdrawn = Some(HashSet::new());
         Some(batch)
     }
 }
