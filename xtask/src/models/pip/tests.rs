@@ -244,6 +244,11 @@ fn pip_is_asked_where_nothing_comes() {
         let asked = source_at(&server.url("/simple")).wheel(REQUIREMENT, &fetched.part, 4_000_000, &fetched.bar);
         assert!(matches!(&asked, Err(Stop::Elsewhere(why)) if why.contains(expected)), "{expected}: {asked:?}");
     }
+    // whoever refuses to go on would do so each time
+    let (fetched, server) = (Fetched::new(), serve(&wheel, |_, _| Answer::status(400)));
+    fs::write(fetched.partial(&wheel), &wheel[..1000]).unwrap();
+    let asked = source_at(&server.url("/simple")).wheel(REQUIREMENT, &fetched.part, 4_000_000, &fetched.bar);
+    assert!(matches!(&asked, Err(Stop::Elsewhere(why)) if why.contains("answered 400")), "{asked:?}");
     let unknown = Source::new(Err("because".to_owned()), Patience { tries: 0, pause: Duration::ZERO });
     let asked = unknown.wheel(REQUIREMENT, Path::new("x"), 1, &ProgressBar::hidden());
     assert!(matches!(asked, Err(Stop::Elsewhere(why)) if why == "because"));

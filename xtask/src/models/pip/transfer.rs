@@ -29,7 +29,7 @@ pub(super) struct Patience {
 /// Why there is no file.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Nothing has arrived this way; another client may have more luck.
+    /// Nothing comes this way; another client may have more luck.
     Elsewhere(String),
     /// No use to go on.
     Failed(Failed),
@@ -95,7 +95,8 @@ impl Transfer<'_> {
             let why = match self.attempt(agent, report) {
                 Ok(()) => return Ok(resumed),
                 Err(Broken::Failed(failed)) => return Err(failed.into()),
-                Err(Broken::Refused(why)) => return Err(self.given_up(self.length()?, &why)),
+                // asking again would be refused again, so what has arrived is of no use this way
+                Err(Broken::Refused(why)) => return Err(Stop::Elsewhere(self.at(&why))),
                 Err(Broken::Cut(why)) => why,
             };
             let now = self.length()?;
@@ -111,8 +112,12 @@ impl Transfer<'_> {
         }
     }
 
+    fn at(&self, why: &str) -> String {
+        format!("{}: {why}", self.wheel.address.shown())
+    }
+
     fn given_up(&self, here: u64, why: &str) -> Stop {
-        let why = format!("{}: {why}", self.wheel.address.shown());
+        let why = self.at(why);
         if here == 0 {
             return Stop::Elsewhere(why);
         }

@@ -53,7 +53,7 @@ fn what_no_prompt_can_stand_is_refused() {
     let single = "post_processor.single";
     for (post, key, found) in [
         (template(&vec![a.clone(); 50_000], &[1]), single, "A 50000 times and B 0 times"),
-        (template(&[s.clone()], &[1]), single, "A 0 times and B 0 times"),
+        (template(std::slice::from_ref(&s), &[1]), single, "A 0 times and B 0 times"),
         (template(&[], &[1]), single, "A 0 times"),
         (template(&[a.clone(), b], &[1]), single, "A 1 times and B 1 times"),
         (template(&uses, &vec![1; 20_000]), single, "20000 or more"),
