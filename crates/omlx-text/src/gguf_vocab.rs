@@ -20,7 +20,7 @@ use crate::folder::Parts;
 use crate::pieces::{Kind, Pieces, SPACE_MARK, Spelling, named_byte};
 use crate::spm::{Role, Spm};
 use crate::template::Sources;
-use crate::tokenizer::{Around, Tokenizer};
+use crate::tokenizer::{Around, MAX_TOKEN_BYTES, Tokenizer};
 
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
@@ -55,6 +55,7 @@ enum TokenType {
 pub(crate) fn read(path: &Path) -> Result<Parts> {
     let gguf = Gguf::open(path)?;
     let tokens = gguf.strings(TOKENS)?;
+    bounded(tokens)?;
     let types = token_types(&gguf, tokens.len())?;
     let tokenizer = match gguf.str("tokenizer.ggml.model")? {
         "gpt2" => byte_level(&gguf, tokens, &types, path)?,
@@ -75,6 +76,22 @@ pub(crate) fn read(path: &Path) -> Result<Parts> {
         }
     }
     Ok(Parts { tokenizer, ends: stops, defaults: SamplingDefaults::default(), sources: sources(&gguf, path), named })
+}
+
+/// There are tokens, and none is a book.
+fn bounded(tokens: &Strings) -> Result<()> {
+    if tokens.iter().next().is_none() {
+        let (expected, found) = ("a vocabulary with tokens".to_owned(), "none".to_owned());
+        return Err(Error::Vocabulary { key: TOKENS, expected, found });
+    }
+    match tokens.iter().enumerate().find(|(_, text)| text.len() > MAX_TOKEN_BYTES) {
+        None => Ok(()),
+        Some((id, text)) => Err(Error::Vocabulary {
+            key: TOKENS,
+            expected: format!("texts of at most {MAX_TOKEN_BYTES} bytes"),
+            found: format!("{} bytes for token {id}", text.len()),
+        }),
+    }
 }
 
 fn sources(gguf: &Gguf, path: &Path) -> Result<Sources> {

@@ -26,4 +26,4 @@ pub use error::{Error, Result};
 pub use export::export_gguf;
 pub use model::TextModel;
 pub use session::{Piece, Session};
-pub use tokenizer::MAX_TEXT_BYTES;
+pub use tokenizer::{MAX_TEXT_BYTES, is_trying};

@@ -5,7 +5,9 @@
 
 mod file;
 mod growth;
+mod post;
 mod trial;
+mod vocabulary;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +19,9 @@ use tokenizers::Tokenizer as Library;
 use crate::error::{Error, Result};
 use crate::pieces::{Kind, Pieces, Spelling};
 use crate::spm::Spm;
+
+pub use trial::is_trying;
+pub(crate) use vocabulary::MAX_TOKEN_BYTES;
 
 /// The longest text that is encoded at once.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
@@ -46,9 +51,6 @@ pub(crate) struct Around {
     pub(crate) last: Option<u32>,
 }
 
-/// The largest id of a token: real vocabularies end at some hundreds of thousands.
-const MAX_ID: u32 = 1 << 22;
-
 #[derive(Debug)]
 enum Encoder {
     Library(Box<Library>),
@@ -73,16 +75,15 @@ impl Tokenizer {
         if growth > MAX_GROWTH {
             return Err(Error::Growth { path: path.to_path_buf(), growth, limit: MAX_GROWTH });
         }
+        let vocab = vocabulary::read(&library, path)?;
+        let post = serde_json::to_value(library.get_post_processor())
+            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+        post::check(&post, |id| library.id_to_token(id).is_some(), path)?;
         trial::encode(&library).map_err(fault)?;
         let decoder = serde_json::to_value(library.get_decoder())
             .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
         let (spelling, drop_first_space) =
             spelling(&decoder).map_err(|found| Error::Decoder { path: path.to_path_buf(), found })?;
-        let vocab = library.get_vocab(true);
-        if let Some((token, id)) = vocab.iter().find(|(_, id)| **id > MAX_ID) {
-            let (path, token) = (path.to_path_buf(), token.clone());
-            return Err(Error::TokenId { path, token, id: *id, limit: MAX_ID });
-        }
         let pieces = Arc::new(table((&library, vocab), 0, spelling, drop_first_space));
         // The file's own post-processor knows what goes around.
         let widest = widest(&library, &pieces);

