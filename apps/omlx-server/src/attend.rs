@@ -130,15 +130,15 @@ async fn left(socket: &OwnedReadHalf, account: &Account, patience: Duration) {
 }
 
 /// Ends when the client has taken nothing of what is sent to it for as long as `patience`: its request would keep its place among
-/// those that run, or its answer the memory, for ever.
+/// those that run, or its answer the memory, for ever. Measured from what it took last, so that a little of it buys no second
+/// patience on top.
 async fn deaf(account: &Account, patience: Duration) {
     loop {
-        account.blocking().await;
-        let sent = account.sent();
-        tokio::time::sleep(patience).await;
-        if account.blocked() && account.sent() == sent {
+        let since = account.deaf_since().await;
+        if since.elapsed() >= patience {
             return;
         }
+        tokio::time::sleep_until(since + patience).await;
     }
 }
 

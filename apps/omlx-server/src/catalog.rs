@@ -16,6 +16,7 @@ use omlx_http::{Card, Memory, OpenError, Served};
 use omlx_hub::Found;
 
 use crate::config::Settings;
+use crate::shown::acts;
 
 mod drawing;
 mod load;
@@ -45,9 +46,12 @@ impl Catalog {
             if !paths.insert(real) {
                 continue;
             }
-            if model.id.chars().any(char::is_control) {
-                // It would end lines of the log and of what is printed.
-                tracing::warn!("{:?}: a name with a line break or another control character; rename it", model.path);
+            if model.id.contains(acts) {
+                // It would end lines of the log and of what is printed, or make one name look like another.
+                tracing::warn!(
+                    "{:?}: a name with a line break, another control character or one that turns the reading direction; rename it",
+                    model.path
+                );
                 continue;
             }
             if !ids.insert(model.id.clone()) {

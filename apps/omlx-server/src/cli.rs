@@ -8,6 +8,7 @@ use omlx_http::Parameter;
 use omlx_kv::KvBits;
 
 use crate::config::{Guarding, Memory};
+use crate::shown::shown;
 
 const USAGE: &str = "\
 omlx-server --model <PATH|REPO>... [OPTIONS]
@@ -121,7 +122,7 @@ pub(crate) struct Network {
     pub(crate) host: String,
 
     /// The port to listen on; 0 takes a free one and prints it.
-    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    #[arg(long, value_name = "PORT", default_value_t = 8000, value_parser = whole::<u16>(0, u16::MAX.into()))]
     pub(crate) port: u16,
 
     /// The key that clients must send, as `Authorization: Bearer KEY` or `x-api-key: KEY`. The environment variable is
@@ -139,11 +140,11 @@ pub(crate) struct Network {
 #[command(next_help_heading = "Work and memory (per loaded model)")]
 pub(crate) struct Work {
     /// Answers written at the same time; further requests wait their turn.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(1, 4096))]
     pub(crate) max_concurrent: u32,
 
     /// Longest prompt and answer together, in tokens [default: what the model was made for, if the memory holds it]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "TOKENS", value_parser = whole::<u32>(2, MOST))]
     pub(crate) context: Option<u32>,
 
     /// Memory for keys and values: bytes with a unit (512MB, 2GiB), or a share of what is free when the model is
@@ -162,16 +163,16 @@ pub(crate) struct Work {
     pub(crate) kv_bits: KvBits,
 
     /// Tokens per cache block: prompts that begin alike share whole blocks.
-    #[arg(long, value_name = "TOKENS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 32, value_parser = whole::<u32>(1, 1024))]
     pub(crate) block: u32,
 
     /// Tokens computed per step, over all answers: larger reads prompts faster, smaller keeps answers smoother.
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole::<u32>(1, 65536))]
     pub(crate) step_tokens: u32,
 
     /// How long reading a prompt may hold up those who are being answered, in milliseconds: prompts are read in chunks
     /// of the size that keeps to it. 0 lets every step be as large as --step-tokens.
-    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = whole::<u32>(0, 60_000))]
     pub(crate) step_ms: u32,
 
     /// How much memory this server may take: safe (beside other work), balanced, aggressive (a machine that only serves), a
@@ -186,7 +187,7 @@ pub(crate) struct Work {
     pub(crate) device: String,
 
     /// Threads that compute [default: one per physical core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 256))]
     pub(crate) threads: Option<u32>,
 }
 
@@ -202,7 +203,7 @@ pub(crate) struct Sampling {
     pub(crate) temperature: Option<f32>,
 
     /// Draw from this many likeliest tokens; 0 from all.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0, MOST))]
     pub(crate) top_k: Option<u32>,
 
     /// Draw from the likeliest tokens that have this share of the probability together, above 0 to 1.
@@ -221,7 +222,7 @@ pub(crate) struct Sampling {
     pub(crate) repetition_penalty: Option<f32>,
 
     /// Most new tokens of an answer [default: 16 for completions, what the context leaves for chats]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, MOST))]
     pub(crate) max_tokens: Option<u32>,
 
     /// Values for one model, which win over its author's: --set smollm2:temperature=0.2,max_tokens=512. May be given several
@@ -230,13 +231,27 @@ pub(crate) struct Sampling {
     pub(crate) set: Vec<(String, omlx_http::Settings)>,
 }
 
+/// As much as a count can be.
+const MOST: u64 = u32::MAX as u64;
+
+/// What reads a whole number, and says which ones it takes to whoever gave another, or none.
+fn whole<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.trim().parse().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match most {
+            MOST => format!("expected a whole number, {least} or more"),
+            most => format!("expected a whole number from {least} to {most}"),
+        })
+    }
+}
+
 /// A model's name and what is set for it. The last colon counts: a name may have some, values have none.
 fn of_one_model(text: &str) -> Result<(String, omlx_http::Settings), String> {
     match text.rsplit_once(':') {
         Some((model, settings)) if !model.is_empty() => settings
             .parse()
             .map(|settings| (model.to_owned(), settings))
-            .map_err(|error: omlx_http::Unsettable| error.to_string()),
+            .map_err(|error: omlx_http::Unsettable| shown(&error.to_string()).into_owned()),
         _ => Err("a model's name and a colon come first, as in smollm2:temperature=0.2".to_owned()),
     }
 }

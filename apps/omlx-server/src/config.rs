@@ -7,13 +7,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use candle_core::Device;
 use omlx_kv::{KvBits, KvStore};
 use omlx_ops::Kernels;
 
 use crate::cli::{Cli, KernelKind, KvType, LogLevel};
 use crate::places::hub_config;
+use crate::shown::{acts, shown};
 
 mod guarding;
 mod memory;
@@ -100,8 +101,11 @@ impl Resolved {
                 models.model.len()
             );
         }
-        if models.name.as_deref().is_some_and(|name| name.contains(char::is_control)) {
-            bail!("--name holds a line break or another control character, which no name of a model can");
+        if models.name.as_deref().is_some_and(|name| name.contains(acts)) {
+            bail!(
+                "--name holds a line break, another control character or one that turns the reading direction, which no \
+                 name of a model can"
+            );
         }
         if models.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
             bail!("--name is empty, and no request could ask for the model; leave it out, or give a name");
@@ -115,8 +119,14 @@ impl Resolved {
             _ if network.no_auth => Access::Anyone,
             _ => Access::ThisMachine,
         };
-        let device = omlx_ops::device_by_name(&work.device)
-            .with_context(|| format!("--device {} cannot be used; cpu, the default, always can", work.device))?;
+        let device = omlx_ops::device_by_name(&work.device).map_err(|error| {
+            let why = match &error {
+                // the name is said already, and that it does not work is what the reason comes to
+                omlx_ops::Error::Device { why, .. } => (*why).to_owned(),
+                driver => format!("cannot be used: {driver}"),
+            };
+            anyhow!("--device {}: {why}; cpu, the default, always can be used", shown(&work.device))
+        })?;
         omlx_ops::set_kernels(match kernels {
             KernelKind::Fast => Kernels::Fast,
             KernelKind::Reference => Kernels::Reference,

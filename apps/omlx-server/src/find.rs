@@ -9,6 +9,7 @@ use omlx_hub::{Config, Found, Progress, discover, resolve};
 
 use crate::config::Resolved;
 use crate::places::hub_config;
+use crate::shown::shown;
 
 /// What was found.
 pub(crate) struct Finds {
@@ -22,7 +23,8 @@ pub(crate) struct Finds {
 pub(crate) fn find(wanted: &Resolved) -> Result<Finds> {
     for dir in &wanted.model_dirs {
         if dir.is_file() && dir.extension().is_none_or(|end| end != "gguf") {
-            bail!("--model-dir {}: a file; give the folder that holds the models", dir.display());
+            let dir = shown(&dir.to_string_lossy()).into_owned();
+            bail!("--model-dir {dir}: a file; give the folder that holds the models");
         }
     }
     let hub = hub_config(&wanted.model_dirs, wanted.offline);
@@ -96,7 +98,8 @@ fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
     let flag = if said.contains(asked) { "--model".to_owned() } else { format!("--model {asked}") };
     let offline = if hub.hub.is_none() { ", with --offline" } else { "" };
     let hint = if near.is_empty() { String::new() } else { format!("; here is {}", near.join(", ")) };
-    anyhow!("{flag}{offline}: {said}{hint}")
+    // Names and paths are in it as they were typed, or as they stand in a folder.
+    anyhow!("{}", shown(&format!("{flag}{offline}: {said}{hint}")))
 }
 
 /// The ids that are like a name, the likest first.

@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
+use crate::shown::shown;
 
 /// What other servers call a thing, and what it is called here.
 const ELSEWHERE: [(&str, &str); 24] = [
@@ -48,6 +49,7 @@ pub(crate) fn read() -> Result<Cli, clap::Error> {
 fn read_from(args: impl IntoIterator<Item = OsString>, key_is_no_text: bool) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(args).map_err(|error| match error.kind() {
         ErrorKind::UnknownArgument => hinted(error),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => plain(error),
         // clap would speak of arguments, and there may be none
         ErrorKind::InvalidUtf8 if key_is_no_text => Cli::command().error(
             ErrorKind::InvalidUtf8,
@@ -58,14 +60,26 @@ fn read_from(args: impl IntoIterator<Item = OsString>, key_is_no_text: bool) -> 
     })
 }
 
+/// The same complaint, in which what was typed is safe to print.
+fn plain(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
+        if let Some(ContextValue::String(typed)) = error.get(kind) {
+            let typed = shown(typed).into_owned();
+            error.insert(kind, ContextValue::String(typed));
+        }
+    }
+    error
+}
+
 /// The same complaint with a tip, where one comes to mind.
-fn hinted(mut error: clap::Error) -> clap::Error {
+fn hinted(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return error };
     let typed = typed.clone();
+    let mut error = plain(error);
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == typed) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
     } else if !typed.starts_with('-') {
-        let tip = format!("a model is given by a flag: omlx-server {}", flagged(&typed));
+        let tip = format!("a model is given by a flag: omlx-server {}", shown(&flagged(&typed)));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     }
     error

@@ -9,6 +9,7 @@ mod hints;
 mod limit;
 mod places;
 mod serve;
+mod shown;
 mod start;
 
 use std::io::{self, Write as _};
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             usage.exit();
         }
-        let _ = writeln!(io::stderr(), "error: {}", told(&error));
+        let _ = writeln!(io::stderr(), "error: {}", shown::shown_lines(&told(&error)));
         ExitCode::FAILURE
     })
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::attend::{House, Patience, attend};
 use crate::config::Access;
 use crate::limit::Limited;
+use crate::shown::shown;
 
 /// How long running answers may go on after the first signal.
 const GRACE: Duration = Duration::from_secs(30);
@@ -40,28 +41,44 @@ pub(crate) enum Ending {
     Cut,
 }
 
+/// What was served by the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    pub(crate) ending: Ending,
+    /// Complete requests, of whatever route.
+    pub(crate) requests: u64,
+    /// Those whose answers went out to the last byte; of the others the client left or was left.
+    pub(crate) answered: u64,
+}
+
 /// Opens the port, unless that would let other machines in without a key.
 pub(crate) async fn bind(host: &str, port: u16, access: &Access) -> Result<(TcpListener, SocketAddr)> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port))
         .await
-        .with_context(|| format!("--host {host} is no address of this machine; 127.0.0.1 and 0.0.0.0 always work"))?
+        .with_context(|| {
+            format!("--host {} is no address of this machine; 127.0.0.1 and 0.0.0.0 always work", shown(host))
+        })?
         .collect();
     if *access == Access::ThisMachine && !addresses.iter().all(|a| a.ip().is_loopback()) {
+        let host = shown(host);
         bail!(
             "--host {host} lets other machines in, and no key is set; set OMLX_API_KEY (or --api-key), \
              listen on 127.0.0.1, or say --no-auth if everyone on the network may use the models"
         );
     }
     let listener = TcpListener::bind(addresses.as_slice()).await.map_err(|error| {
-        let way_out = match error.kind() {
-            ErrorKind::AddrInUse => {
-                "another program uses it: stop that one, or choose another --port (0 takes a free one)"
+        let place = format!("cannot listen on {}, port {port}", shown(host));
+        // What is said here in words is not said again as the system says it.
+        match error.kind() {
+            ErrorKind::AddrInUse => anyhow!(
+                "{place}: another program uses it; stop that one, or choose another --port (0 takes a free one)"
+            ),
+            ErrorKind::PermissionDenied => {
+                anyhow!("{place}: ports below 1024 need special rights; choose a higher --port")
             }
-            ErrorKind::PermissionDenied => "ports below 1024 need special rights: choose a higher --port",
-            ErrorKind::AddrNotAvailable => "this machine has no such address: choose another --host",
-            _ => "choose another --host or --port",
-        };
-        anyhow::Error::new(error).context(format!("cannot listen on {host}, port {port}; {way_out}"))
+            ErrorKind::AddrNotAvailable => anyhow!("{place}: this machine has no such address; choose another --host"),
+            _ => anyhow!("{place}: {error}; choose another --host or --port"),
+        }
     })?;
     let address = listener.local_addr()?;
     Ok((listener, address))
@@ -75,7 +92,7 @@ pub(crate) async fn serve(
     mut signals: mpsc::Receiver<()>,
     close: impl FnOnce(),
     cut: impl FnOnce(),
-) -> Ending {
+) -> Served {
     let (stop, stopped) = watch::channel(false);
     let mut listener = Limited::new(listener, connections);
     let house = House { app, patience: PATIENCE, owed: Arc::default(), crowded: listener.crowded(), stop: stopped };
@@ -102,8 +119,9 @@ pub(crate) async fn serve(
     );
     stop.send_replace(true);
     close();
+    let served = |ending| Served { ending, requests: house.owed.asked(), answered: house.owed.answered() };
     let why = tokio::select! {
-        () = all(&mut clients) => return Ending::Clean,
+        () = all(&mut clients) => return served(Ending::Clean),
         () = tokio::time::sleep(GRACE) => "the time is up",
         Some(()) = signals.recv() => "second signal",
     };
@@ -114,7 +132,7 @@ pub(crate) async fn serve(
     cut();
     // Long enough for the clients to be told, short enough for "at once".
     let _ = tokio::time::timeout(LAST_WORDS, all(&mut clients)).await;
-    ending
+    served(ending)
 }
 
 /// Waits for all connections to end.

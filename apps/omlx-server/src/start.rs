@@ -5,6 +5,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use omlx_engine::guard::{Guard, System};
@@ -16,7 +17,8 @@ use crate::cli::LogLevel;
 use crate::config::{Access, Resolved};
 use crate::find::{Finds, find};
 use crate::limit::connections;
-use crate::serve::{Ending, bind, serve, signals};
+use crate::serve::{Ending, Served, bind, serve, signals};
+use crate::shown::{Lines, shown};
 
 /// Sends the log to the standard error. Neither prompts nor answers nor keys are ever logged.
 pub(crate) fn log(level: LogLevel) {
@@ -32,7 +34,7 @@ pub(crate) fn log(level: LogLevel) {
     let filter = tracing_subscriber::EnvFilter::new(format!("warn,omlx={level}"));
     let colour = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lines(std::io::stderr()))
         .with_ansi(colour)
         .with_env_filter(filter)
         .with_target(false)
@@ -72,20 +74,31 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
         tracing::warn!("the standard output cannot be written ({error}); listening on http://{}", reachable(address));
     }
     let app = omlx_http::router(Arc::new(catalog.clone()), front_door(&resolved));
-    Ok(serve((listener, connections), app, signals, || catalog.close(), || catalog.stop()).await)
+    let begin = Instant::now();
+    let served = serve((listener, connections), app, signals, || catalog.close(), || catalog.stop()).await;
+    let tokens: u64 = catalog.engines().iter().map(|(_, engine)| engine.snapshot().generated_tokens).sum();
+    let Served { ending, requests, answered } = served;
+    tracing::info!(
+        requests,
+        unfinished = requests - answered.min(requests),
+        tokens,
+        up_s = begin.elapsed().as_secs(),
+        "stopped"
+    );
+    Ok(ending)
 }
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
     let guard = resolved.guard.limits.map(|limits| Guard::new(limits, Box::new(System)));
     let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone(), guard);
     if catalog.cards().is_empty() {
-        let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| d.display().to_string()).collect();
+        let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| shown(&d.to_string_lossy()).into_owned()).collect();
         bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));
     }
     for (name, settings) in &resolved.model_settings {
         if let Err(error) = catalog.set(name, settings) {
             let names: Vec<String> = catalog.cards().into_iter().take(10).map(|card| card.id).collect();
-            bail!("--set {name}: {error}; models here: {}", names.join(", "));
+            bail!("--set {}: {error}; models here: {}", shown(name), names.join(", "));
         }
     }
     Ok(catalog)
@@ -105,7 +118,8 @@ async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
             place.trim_end_matches(".gguf").ends_with(id)
         };
         let line = |(id, why): &(&str, String)| if says(id, why) { why.clone() } else { format!("{id}: {why}") };
-        let why: Vec<String> = catalog.failures().iter().map(line).collect();
+        // Each on a line of its own, whatever is in a path.
+        let why: Vec<String> = catalog.failures().iter().map(|failure| shown(&line(failure)).into_owned()).collect();
         bail!("no model can be served, so the server does not start\n  {}", why.join("\n  "));
     }
     catalog.started();

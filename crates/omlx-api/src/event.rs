@@ -151,7 +151,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Busy {
     /// The mailbox is full; the engine is alive and will take requests again.
-    #[error("the engine's mailbox is full; try again later")]
+    #[error("the server has as many waiting requests as it takes; try again later")]
     Full,
     /// The engine is gone or was told to stop.
     #[error("the engine has stopped; load the model again")]

@@ -159,6 +159,12 @@ impl Guard {
         self.room_in(&state)
     }
 
+    /// Bytes that could be promised if no other program took any: more is there only once a promise is given back.
+    pub fn room_at_best(&self) -> u64 {
+        let state = self.state();
+        state.limits.most_bytes.saturating_sub(state.base_bytes + state.promised_bytes)
+    }
+
     fn room_in(&self, state: &State) -> u64 {
         let ours = state.base_bytes + state.promised_bytes;
         match self.meter.measure() {

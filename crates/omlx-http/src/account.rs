@@ -6,7 +6,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::metrics::Metrics;
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::error::shortened;
+use crate::metrics::{Ended, Metrics};
 
 /// The status in the log of a request whose client left before there was one, as nginx writes it.
 const CLIENT_LEFT: u16 = 499;
@@ -18,7 +22,10 @@ pub(crate) struct Account(Arc<Mutex<Sums>>);
 #[derive(Debug)]
 struct Sums {
     begin: Instant,
+    /// As it is asked for, until it is open; then by its full name.
     model: Option<String>,
+    /// Whether a prompt of it got as far as the model.
+    taken: bool,
     prompt: usize,
     cached: usize,
     tokens: usize,
@@ -26,6 +33,8 @@ struct Sums {
     last: Option<Instant>,
     /// How its answers ended, each way once.
     ends: Vec<&'static str>,
+    /// The code of the first answer that failed.
+    failed: Option<&'static str>,
 }
 
 impl Account {
@@ -33,12 +42,14 @@ impl Account {
         Account(Arc::new(Mutex::new(Sums {
             begin: Instant::now(),
             model: None,
+            taken: false,
             prompt: 0,
             cached: 0,
             tokens: 0,
             first: None,
             last: None,
             ends: Vec::new(),
+            failed: None,
         })))
     }
 
@@ -46,13 +57,21 @@ impl Account {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A prompt of `tokens` goes to `model`; it counts once, however many answers it gets.
-    pub(crate) fn prompt(&self, model: &str, tokens: usize) {
+    /// What came names this model, which there may not be, or by another full name.
+    pub(crate) fn asks(&self, body: &Body) {
+        self.sums().model = body.value().get("model").and_then(Value::as_str).map(shortened);
+    }
+
+    /// The full name of the model that it asked for.
+    pub(crate) fn opened(&self, model: &str) {
+        self.sums().model = Some(model.to_owned());
+    }
+
+    /// A prompt of `tokens` goes to the model; it counts once, however many answers it gets.
+    pub(crate) fn prompt(&self, tokens: usize) {
         let mut sums = self.sums();
         sums.prompt += tokens;
-        if sums.model.is_none() {
-            sums.model = Some(model.to_owned());
-        }
+        sums.taken = true;
     }
 
     /// So many of a prompt's tokens were found in the cache.
@@ -69,8 +88,16 @@ impl Account {
     }
 
     /// An answer ended in this way.
-    pub(crate) fn end(&self, how: &'static str) {
+    pub(crate) fn end(&self, ended: Ended) {
         let mut sums = self.sums();
+        let how = match ended {
+            Ended::Well(reason) => reason,
+            Ended::Abort => "abort",
+            Ended::Failed(code) => {
+                sums.failed.get_or_insert(code);
+                code
+            }
+        };
         if !sums.ends.contains(&how) {
             sums.ends.push(how);
         }
@@ -88,6 +115,8 @@ pub(crate) struct Line {
     pub(crate) status: Option<u16>,
     /// The code of an error that came instead of an answer.
     pub(crate) error: Option<&'static str>,
+    /// Whether the answer went out to its last byte.
+    pub(crate) sent: bool,
 }
 
 impl Drop for Line {
@@ -98,15 +127,23 @@ impl Drop for Line {
         let millis = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
         let ms = millis(sums.begin.elapsed());
         let _in = self.span.enter();
-        let Some(model) = sums.model.as_deref() else {
+        let model = sums.model.as_deref();
+        // A stream has its status before it has its end, so a status of 200 alone does not say that all went well.
+        let error = self.error.or(sums.failed);
+        let end = match (self.sent, error) {
+            (false, _) => Some("cancelled"),
+            (true, Some(_)) => Some("failed"),
+            (true, None) => None,
+        };
+        if !sums.taken {
             // what supervisors ask for every few seconds would bury the rest
             if status < 400 && matches!(self.route, "/health" | "/metrics") {
                 tracing::debug!(status, ms, "answered");
             } else {
-                tracing::info!(status, ms, error = self.error, "answered");
+                tracing::info!(status, model, ms, end, error, "answered");
             }
             return;
-        };
+        }
         let ttft_ms = sums.first.map(|first| millis(first - sums.begin));
         tracing::info!(
             status,
@@ -118,7 +155,8 @@ impl Drop for Line {
             ms,
             tok_s = sums.speed(),
             finish = sums.ends.join("+"),
-            error = self.error,
+            end,
+            error,
             "answered"
         );
     }

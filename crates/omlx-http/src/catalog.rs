@@ -97,10 +97,17 @@ pub enum OpenError {
         /// Which file, what is wrong with it, and the way out.
         reason: String,
     },
-    /// The model could be used, but there is no memory for it now.
+    /// The model could be used, but there is no memory for it now. Asking again later may help.
     #[error("{reason}")]
     NoRoom {
         /// What it needs and what there is.
+        reason: String,
+    },
+    /// The model could be used, but not by this server as it was started, with the models that are loaded: asking again changes
+    /// nothing.
+    #[error("{reason}")]
+    NeverFits {
+        /// What it needs and what there is, and the way out.
         reason: String,
     },
     /// The server ends before the model is loaded.

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use axum::Json;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use omlx_api::{Busy, Fault, Refusal};
 use serde::Serialize;
@@ -75,10 +75,9 @@ pub(crate) enum Error {
     )]
     FarTooLong { param: &'static str, least: usize, context: usize },
     #[error(
-        "the prompt has {}{tokens} tokens and the memory for keys and values holds {capacity}, answer included; give it more (--kv-memory, --memory-guard, or half the size per token with --kv-dtype f16)",
-        if *exact { "" } else { "at least " }
+        "the prompt has {tokens} tokens and the memory for keys and values holds {capacity}, answer included; give it more (--kv-memory, --memory-guard, or half the size per token with --kv-dtype f16)"
     )]
-    NoMemory { param: &'static str, tokens: usize, exact: bool, capacity: usize },
+    NoMemory { param: &'static str, tokens: usize, capacity: usize },
     #[error(transparent)]
     Busy(Busy),
     #[error("`{param}`: {refusal}")]
@@ -127,6 +126,7 @@ impl Error {
                 OpenError::Unknown => StatusCode::NOT_FOUND,
                 OpenError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
                 OpenError::Unusable { .. } => StatusCode::CONFLICT,
+                OpenError::NeverFits { .. } => StatusCode::INSUFFICIENT_STORAGE,
                 OpenError::NoRoom { .. } | OpenError::Stopping | OpenError::Slow { .. } => {
                     StatusCode::SERVICE_UNAVAILABLE
                 }
@@ -158,7 +158,7 @@ impl Error {
                 OpenError::Unknown => "model_not_found",
                 OpenError::Ambiguous { .. } => "model_ambiguous",
                 OpenError::Unusable { .. } => "model_unusable",
-                OpenError::NoRoom { .. } => "no_memory",
+                OpenError::NoRoom { .. } | OpenError::NeverFits { .. } => "no_memory",
                 OpenError::Stopping => "server_stopping",
                 OpenError::Slow { .. } => "model_loading",
             },
@@ -210,7 +210,8 @@ impl Error {
 
     fn retry_seconds(&self) -> u64 {
         match self {
-            Error::Fault(Fault::Refused(Refusal::Memory { .. })) => MEMORY_RETRY_SECONDS,
+            Error::Fault(Fault::Refused(Refusal::Memory { .. }))
+            | Error::Open { source: OpenError::NoRoom { .. }, .. } => MEMORY_RETRY_SECONDS,
             _ => RETRY_SECONDS,
         }
     }
@@ -293,6 +294,10 @@ impl IntoResponse for Error {
         response.extensions_mut().insert(Code(self.code()));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry));
+        }
+        if status == StatusCode::INSUFFICIENT_STORAGE {
+            // OpenAI's clients ask again after any 5xx unless told not to, and here nothing changes by waiting.
+            response.headers_mut().insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

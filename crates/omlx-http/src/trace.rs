@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
@@ -34,10 +34,14 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
         route: route_of(path),
         status: None,
         error: None,
+        sent: false,
     };
+    // The head is all that is sent of such an answer.
+    let head = request.method() == Method::HEAD;
     request.extensions_mut().insert(account);
     let mut response = next.run(request).instrument(span).await;
     line.status = Some(response.status().as_u16());
+    line.sent = head;
     line.error = response.extensions().get::<Code>().map(|code| code.0);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(NAME, value);
@@ -58,7 +62,7 @@ impl HttpBody for Told {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
-            self.line = None;
+            self.sent();
         }
         polled
     }
@@ -69,6 +73,24 @@ impl HttpBody for Told {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Told {
+    /// Writes the line: the last byte has gone.
+    fn sent(&mut self) {
+        if let Some(mut line) = self.line.take() {
+            line.sent = true;
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // A body that says by itself that it has ended is not asked for more.
+        if self.body.is_end_stream() {
+            self.sent();
+        }
     }
 }
 

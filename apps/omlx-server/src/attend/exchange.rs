@@ -44,7 +44,7 @@ impl Exchange {
 
     /// The answer's body.
     pub(super) fn answering(self, body: axum::body::Body) -> Answering {
-        Answering { body, _exchange: self }
+        Answering { body, exchange: self }
     }
 
     /// Whether the answer was given without reading the whole request, and a good part of it is still to come.
@@ -54,6 +54,12 @@ impl Exchange {
 
     fn received(&self) {
         self.debt.get_or_init(|| Debt::new(&self.account));
+    }
+
+    fn answered(&self) {
+        if let Some(debt) = self.debt.get() {
+            debt.pay();
+        }
     }
 }
 
@@ -125,7 +131,7 @@ async fn discard(mut body: Incoming) {
 /// An answer's body on its way out.
 pub(super) struct Answering {
     body: axum::body::Body,
-    _exchange: Exchange,
+    exchange: Exchange,
 }
 
 impl Body for Answering {
@@ -133,7 +139,11 @@ impl Body for Answering {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None)) {
+            self.exchange.answered();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -142,5 +152,14 @@ impl Body for Answering {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for Answering {
+    /// A body that says by itself that it has ended is not asked once more.
+    fn drop(&mut self) {
+        if self.body.is_end_stream() {
+            self.exchange.answered();
+        }
     }
 }

@@ -127,6 +127,22 @@ async fn who_takes_nothing_of_an_answer_is_gone_and_who_is_slow_is_not() {
     ends(task).await;
 }
 
+/// Seen to fail, at twice the patience: a look at the end of each patience whether anything was taken within it.
+#[tokio::test]
+async fn who_stops_taking_is_gone_one_patience_later() {
+    const DEAF: Duration = Duration::from_secs(1);
+    let (mut client, task, _stop, owed) = connect(Patience { deaf: DEAF, ..LONG }).await;
+    client.write_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    tokio::time::sleep(DEAF / 4).await;
+    assert!(owed.any(), "it waits for the client");
+    // enough that the system lets the other side send more, once
+    client.read_exact(&mut vec![0; 8 << 20]).await.unwrap();
+    let last = Instant::now();
+    ends(task).await;
+    let took = last.elapsed();
+    assert!((DEAF * 3 / 4..DEAF * 3 / 2).contains(&took), "{took:?} after the last that it took");
+}
+
 /// A pause is measured, not the whole.
 #[tokio::test]
 async fn a_slow_body_is_read_and_answered() {

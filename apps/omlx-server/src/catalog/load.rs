@@ -60,6 +60,9 @@ pub(crate) enum Failure {
     /// There is no memory for it now.
     #[error("{0}")]
     NoRoom(String),
+    /// There is no memory for it as long as this server runs with the models that it has loaded.
+    #[error("{0}")]
+    NeverFits(String),
 }
 
 impl Failure {
@@ -79,6 +82,7 @@ impl From<Failure> for OpenError {
         match failure {
             Failure::Unusable(reason) => Self::Unusable { reason },
             Failure::NoRoom(reason) => Self::NoRoom { reason },
+            Failure::NeverFits(reason) => Self::NeverFits { reason },
         }
     }
 }
@@ -142,6 +146,8 @@ impl Loader {
     ) -> Result<Served, Failure> {
         let room = self.room_beside(&model, settling.room_bytes);
         let config = self.engine_config(room);
+        // Whether even the most that may ever be left would be too small.
+        let best = settling.best_bytes.map(|best| self.room_beside(&model, best));
         let whose = match (config.kv_bytes == room, settling.guarded()) {
             (false, _) => Whose::Flag(self.settings.kv_memory),
             (true, true) => Whose::Guard,
@@ -160,6 +166,7 @@ impl Loader {
             // A fixed size never grows, and a share or the guard's may.
             match whose {
                 Whose::Flag(Memory::Bytes(_)) => Failure::Unusable(said),
+                Whose::Guard if best.is_some_and(|best| best < least_bytes) => Failure::NeverFits(said),
                 _ => Failure::NoRoom(said),
             }
         };

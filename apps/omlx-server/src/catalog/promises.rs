@@ -2,11 +2,15 @@
 //!
 //! Only promising happens under the lock, and no file is touched there: a load that hangs keeps its promise and holds up
 //! nobody. Two loads side by side never get the same bytes, with or without a memory guard.
+//!
+//! A model that is loaded stays, so who asks for one that does not fit beside it is told whether waiting can help: other programs may
+//! end and loads may fail, and nothing else gives memory back.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use omlx_engine::guard::{Guard, Limits, Promise, System, free_bytes};
+use omlx_engine::guard::{Guard, Limits, Promise, System, free_bytes, installed_bytes};
 
 use super::load::Failure;
 use crate::config::readable;
@@ -17,6 +21,14 @@ pub(super) struct Promises {
     /// Whether the user wants the guard. Without, it only counts what loads under way will take.
     guarded: bool,
     turn: Mutex<()>,
+    /// Held once more by each load under way.
+    loads: Arc<()>,
+}
+
+/// What a load under way was promised before its files were read.
+pub(super) struct Expected {
+    _promise: Promise,
+    _load: Arc<()>,
 }
 
 /// A loaded model's share while it is worked out: nobody else is promised anything meanwhile.
@@ -24,6 +36,8 @@ pub(super) struct Settling<'a> {
     promise: Promise,
     /// What is left beside the weights.
     pub(super) room_bytes: u64,
+    /// The most that could ever be, as long as the loaded models stay; `None` while that is not known.
+    pub(super) best_bytes: Option<u64>,
     guarded: bool,
     _turn: MutexGuard<'a, ()>,
 }
@@ -32,19 +46,31 @@ impl Promises {
     pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
         let guarded = guard.is_some();
         let free = || Guard::new(Limits { most_bytes: u64::MAX, spare_bytes: 0, tier: None }, Box::new(System));
-        Self { guard: guard.unwrap_or_else(free), guarded, turn: Mutex::new(()) }
+        Self { guard: guard.unwrap_or_else(free), guarded, turn: Mutex::new(()), loads: Arc::new(()) }
     }
 
     /// Promises the bytes of a model's files, or refuses a model for which there is no room.
-    pub(super) fn expect(&self, path: &Path) -> Result<Promise, Failure> {
+    pub(super) fn expect(&self, path: &Path) -> Result<Expected, Failure> {
         // Outside the lock: asking a file system may take for ever.
         let need = weight_bytes(path);
         let _turn = self.turn();
         let (free, room) = (free_bytes().unwrap_or(u64::MAX), self.guard.room());
         if need <= free.min(room) {
-            return Ok(self.guard.promise(need));
+            return Ok(Expected { _promise: self.guard.promise(need), _load: Arc::clone(&self.loads) });
         }
+        let best = self.best().filter(|best| need > *best);
         let (path, need) = (path.display(), readable(need));
+        if let Some(best) = best {
+            let left = readable(best.min(room));
+            let (beside, ask) = match self.guard.status(Instant::now()).promised_bytes {
+                0 => ("", ""),
+                _ => (" beside the models that are loaded, which stay", "ask for one of those, "),
+            };
+            return Err(Failure::NeverFits(format!(
+                "{path}: its weights take {need}, and the memory guard leaves {left}{beside}; {ask}raise --memory-guard, or \
+                 use a smaller or more strongly quantised model"
+            )));
+        }
         Err(Failure::NoRoom(if free <= room {
             format!(
                 "{path}: its weights take {need}, and {} are free; end other programs, or use a smaller or more strongly \
@@ -53,8 +79,8 @@ impl Promises {
             )
         } else if self.guarded {
             format!(
-                "{path}: its weights take {need}, and the memory guard leaves {}; raise --memory-guard, or use a smaller or \
-                 more strongly quantised model",
+                "{path}: its weights take {need}, and the memory guard leaves {} now; raise --memory-guard, end other \
+                 programs, or use a smaller or more strongly quantised model",
                 readable(room)
             )
         } else {
@@ -67,11 +93,19 @@ impl Promises {
     }
 
     /// Puts what the weights really take in place of what was expected.
-    pub(super) fn settle(&self, expected: Promise, weight_bytes: u64) -> Settling<'_> {
+    pub(super) fn settle(&self, expected: Expected, weight_bytes: u64) -> Settling<'_> {
         let turn = self.turn();
         drop(expected);
         let promise = self.guard.promise(weight_bytes);
-        Settling { promise, room_bytes: self.guard.room(), guarded: self.guarded, _turn: turn }
+        let (room_bytes, best_bytes) = (self.guard.room(), self.best());
+        Settling { promise, room_bytes, best_bytes, guarded: self.guarded, _turn: turn }
+    }
+
+    /// The most that could be promised if other programs ended, since models that are loaded stay; nothing is known while one is being
+    /// loaded, which may fail and give its share back, or where nobody keeps account of the loaded ones.
+    fn best(&self) -> Option<u64> {
+        let known = self.guarded && Arc::strong_count(&self.loads) == 1;
+        known.then(|| self.guard.room_at_best().min(installed_bytes().unwrap_or(u64::MAX)))
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {

@@ -150,7 +150,9 @@ impl Room {
         match failure {
             None => {}
             Some(Failure::Unusable(reason)) => tracing::warn!("model {} is not offered: {reason}", self.id),
-            Some(Failure::NoRoom(reason)) => tracing::warn!("model {} was not loaded: {reason}", self.id),
+            Some(Failure::NoRoom(reason) | Failure::NeverFits(reason)) => {
+                tracing::warn!("model {} was not loaded: {reason}", self.id)
+            }
         }
     }
 

@@ -42,11 +42,14 @@ fn what_is_refused() {
     refused("--model m --api-key k --no-auth", "cannot be used with");
     refused("--model m --kv-memory 12", "unit");
     refused("--model m --kv-memory 0%", "above 0%");
-    refused("--model m --max-concurrent 0", "1..=4096");
-    refused("--model m --context 1", "2..");
+    refused("--model m --max-concurrent 0", "expected a whole number from 1 to 4096");
+    refused("--model m --context 1", "expected a whole number, 2 or more");
     refused("--model m --name=", "--name is empty");
-    refused("--model m --block 0", "1..=1024");
-    refused("--model m --port 70000", "65535");
+    refused("--model m --block 0", "from 1 to 1024");
+    refused("--model m --port 70000", "expected a whole number from 0 to 65535");
+    refused("--model m --port abc", "'--port <PORT>': expected a whole number from 0 to 65535");
+    refused("--model m --max-tokens 0", "'--max-tokens <N>': expected a whole number, 1 or more");
+    refused("--model m --set m:max_tokens=0", "max_tokens has to be a whole number of 1 or more, found `0`");
     refused("--model m --kv-dtype f8", "possible values");
     refused("--model m --kv-bits 5", "k=4,v=3");
     refused("--model m --kv-bits k=4", "no v=");
@@ -55,11 +58,11 @@ fn what_is_refused() {
     refused("--model m --memory-guard 120%", "lies above 0% and at most at 100%");
     let twice = resolve("--model m --memory-guard 12").map(|r| r.to_string()).unwrap_err().to_string();
     assert_eq!(twice.matches("with a unit").count(), 1, "{twice}");
-    refused("--model m --step-ms 60001", "0..=60000");
+    refused("--model m --step-ms 60001", "from 0 to 60000");
     refused("--model m --temperature 2.5", "'--temperature <T>': has to be between 0 and 2");
     refused("--model m --temp -1", "has to be between 0 and 2");
     refused("--model m --temperature hot", "has to be between 0 and 2");
-    refused("--model m --top-k -1", "'--top-k <N>'");
+    refused("--model m --top-k -1", "'--top-k <N>': expected a whole number, 0 or more");
     refused("--model m --top-p 0", "has to be above 0 and at most 1");
     refused("--model m --min-p 1.5", "has to be between 0 and 1");
     refused("--model m --repeat-penalty 0", "has to be above 0 and at most 10");
@@ -74,6 +77,8 @@ fn devices() {
     // A build that has one of them is not asked: its driver's words are not ours.
     if !candle_core::utils::cuda_is_available() {
         refused("--model m --device cuda", "rebuild with --features cuda");
+        let said = resolve("--model m --device cuda").unwrap_err().to_string();
+        assert_eq!(said.matches("CUDA").count() + said.matches("available").count(), 1, "told once: {said}");
         refused("--model m --device cuda:1", "cpu, the default, always can");
     }
     if !candle_core::utils::metal_is_available() {

@@ -59,6 +59,8 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
     let port = other.local_addr().unwrap().port().to_string();
     let said = fails(&["--model", &llama(), "--port", &port]);
     assert!(said.contains(&port) && said.contains("--port"), "{said}");
+    // Seen to fail: the system's own words behind ours.
+    assert_eq!(said.matches("use").count() + said.matches("Address").count(), 1, "told once: {said}");
 }
 
 #[test]
@@ -300,6 +302,25 @@ fn a_load_says_what_is_in_force() {
         // the log comes by another pipe than the line that says it listens
         within(Duration::from_secs(10), || server.output().contains(part).then_some(()));
     }
+}
+
+/// The number in the refusal is the rule. Seen to fail: 224 named, and 125 enough.
+#[cfg(target_os = "linux")]
+#[test]
+fn so_many_open_files_as_a_refusal_names_are_enough() {
+    let limited = |files: u64| {
+        let mut shell = Command::new("sh");
+        let start = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &start, env!("CARGO_BIN_EXE_omlx-server"), "--port", "0", "--model", &llama()]);
+        shell.env_remove("OMLX_API_KEY");
+        shell
+    };
+    let said = failure(&mut limited(60));
+    let least: u64 = said.split("at least ").nth(1).and_then(|rest| rest.split(';').next()?.parse().ok()).unwrap();
+    assert!(said.contains("may open 60 files"), "{said}");
+    assert!(failure(&mut limited(least - 1)).contains("at least"));
+    let server = Server::start_with(&mut limited(least));
+    server.completions(&json!({"model": "llama", "prompt": "a", "max_tokens": 2})).send().ok();
 }
 
 /// A full disk, or a pipe that nobody reads any more. Seen to fail: the line that could not be written took the answer along.

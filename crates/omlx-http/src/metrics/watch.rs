@@ -39,7 +39,7 @@ impl std::fmt::Debug for Watch {
 impl Watch {
     pub(super) fn new(metrics: Metrics, model: &str, prompt: usize, account: Account, first: bool) -> Self {
         if first {
-            account.prompt(model, prompt);
+            account.prompt(prompt);
         }
         let begin = Instant::now();
         Self { metrics, model: model.to_owned(), prompt, begin, last: None, ended: false, seen: 0, account, first }
@@ -71,11 +71,7 @@ impl Watch {
     /// The answer is over. Only the first call counts.
     pub(crate) fn end(&mut self, how: Ended) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.account.end(match how {
-                Ended::Well(reason) => reason,
-                Ended::Abort => "abort",
-                Ended::Failed(code) => code,
-            });
+            self.account.end(how);
             self.metrics.ended(&self.model, how, self.begin.elapsed());
         }
     }

@@ -25,6 +25,7 @@ pub(crate) async fn create(
     Extension(account): Extension<Account>,
     body: Body,
 ) -> Result<Response, Error> {
+    account.asks(&body);
     let ask = Ask::check(&body)?;
     refuse::chat(body.value())?;
     let request: ChatRequest = body.read()?;
@@ -39,10 +40,10 @@ pub(crate) async fn create(
     };
 
     let served = open(&app, &ask.model).await?;
+    account.opened(&served.id);
     let text = served.text.clone();
-    let (bounds, bytes) = (served.bounds, body.bytes());
-    let tokens =
-        prepare(&app, ("messages", bounds), bytes, move || text.encode_chat_within(&chat, bounds.most())).await?;
+    let (context, bytes) = (served.bounds.context, body.bytes());
+    let tokens = prepare(&app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start((&app.metrics, &account), &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);

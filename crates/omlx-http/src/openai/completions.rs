@@ -25,6 +25,7 @@ pub(crate) async fn create(
     Extension(account): Extension<Account>,
     body: Body,
 ) -> Result<Response, Error> {
+    account.asks(&body);
     let ask = Ask::check(&body)?;
     refuse::text(body.value())?;
     let request: CompletionRequest = body.read()?;
@@ -38,9 +39,10 @@ pub(crate) async fn create(
     check_count(&prompt, ask.n, app.config.answers)?;
 
     let served = open(&app, &ask.model).await?;
+    account.opened(&served.id);
     let text = served.text.clone();
-    let (bounds, bytes) = (served.bounds, body.bytes());
-    let prompts = prepare(&app, ("prompt", bounds), bytes, move || encode(&text, prompt, echo, bounds.most())).await?;
+    let (context, bytes) = (served.bounds.context, body.bytes());
+    let prompts = prepare(&app, ("prompt", context), bytes, move || encode(&text, prompt, echo, context)).await?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start((&app.metrics, &account), &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);

@@ -38,10 +38,11 @@ pub(super) struct Terms {
 pub(crate) const PREPARING_KIB: u32 = 4 << 10;
 
 /// Runs `encode`, which may take long, away from the threads that serve connections. Waits while much is being prepared; who
-/// leaves while it waits costs nothing.
+/// leaves while it waits costs nothing. `encode` may give up on a text that is certain to fill the `context`, and on no other: whether
+/// one that only memory is too small for fills the context too decides what its client is told.
 pub(super) async fn prepare<T: Send + 'static>(
     app: &App,
-    (param, bounds): (&'static str, Bounds),
+    (param, context): (&'static str, usize),
     bytes: usize,
     encode: impl FnOnce() -> omlx_text::Result<T> + Send + 'static,
 ) -> Result<T, Error> {
@@ -53,10 +54,7 @@ pub(super) async fn prepare<T: Send + 'static>(
     };
     match tokio::task::spawn_blocking(work).await.map_err(|_panicked| Error::Preparation)? {
         Ok(done) => Ok(done),
-        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(match bounds {
-            Bounds { context, .. } if least >= context => Error::FarTooLong { param, least, context },
-            Bounds { capacity, .. } => Error::NoMemory { param, tokens: least, exact: false, capacity },
-        }),
+        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(Error::FarTooLong { param, least, context }),
         Err(source) => Err(Error::Text { param, source }),
     }
 }
@@ -124,7 +122,7 @@ fn room(bounds: Bounds, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
     let (param, Bounds { context, capacity }) = (terms.param, bounds);
     match bounds.most().checked_sub(tokens) {
         None | Some(0) if tokens >= context => Err(Error::TooLong { param, tokens, context }),
-        None | Some(0) => Err(Error::NoMemory { param, tokens, exact: true, capacity }),
+        None | Some(0) => Err(Error::NoMemory { param, tokens, capacity }),
         Some(room) => Ok(room),
     }
 }

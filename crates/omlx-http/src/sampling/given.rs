@@ -31,10 +31,12 @@ pub enum Unsettable {
         value: String,
     },
     /// A count that is no whole number.
-    #[error("{name} has to be a whole number of 0 or more, found `{value}`")]
+    #[error("{name} has to be a whole number of {least} or more, found `{value}`")]
     Count {
         /// The setting.
         name: String,
+        /// The smallest that it can be.
+        least: usize,
         /// The value.
         value: String,
     },
@@ -62,9 +64,9 @@ impl Settings {
             Ok(value) => Ok(Some(value)),
             Err(fault) => Err(Unsettable::Value { fault, value: value.to_owned() }),
         };
-        let count = || match value.parse() {
-            Ok(count) => Ok(Some(count)),
-            Err(_) => Err(Unsettable::Count { name: name.to_owned(), value: value.to_owned() }),
+        let count = |least| match value.parse() {
+            Ok(count) if count >= least => Ok(Some(count)),
+            _ => Err(Unsettable::Count { name: name.to_owned(), least, value: value.to_owned() }),
         };
         match name.replace('-', "_").as_str() {
             "temperature" => self.temperature = float(Parameter::Temperature)?,
@@ -73,8 +75,8 @@ impl Settings {
             "repetition_penalty" => self.repetition_penalty = float(Parameter::RepetitionPenalty)?,
             "presence_penalty" => self.presence_penalty = float(Parameter::PresencePenalty)?,
             "frequency_penalty" => self.frequency_penalty = float(Parameter::FrequencyPenalty)?,
-            "top_k" => self.top_k = count()?,
-            "max_tokens" => self.max_tokens = count()?,
+            "top_k" => self.top_k = count(0)?,
+            "max_tokens" => self.max_tokens = count(1)?,
             _ => return Err(Unsettable::Name { name: name.to_owned() }),
         }
         Ok(self)
@@ -105,6 +107,7 @@ mod tests {
             ("temp=1", "`temp` is no setting; there are temperature, top_k"),
             ("temperature=3", "temperature has to be between 0 and 2, found `3`"),
             ("top_k=-1", "top_k has to be a whole number of 0 or more, found `-1`"),
+            ("max_tokens=0", "max_tokens has to be a whole number of 1 or more, found `0`"),
             ("max_tokens=1,", "`` is not NAME=VALUE"),
         ] {
             let error = text.parse::<Settings>().unwrap_err().to_string();

@@ -86,6 +86,30 @@ async fn api_8_too_little_memory_is_no_matter_of_context() {
     assert_eq!((rig.post(TEXT, &fits).await.0, rig.asked()[0].limit), (200, 4), "up to what memory holds");
 }
 
+/// Between what memory holds and the context lies what a text has at least; what it really has decides. Seen to fail, as 507 with
+/// `no_memory`: a text given up as soon as memory was certain to be too small for it.
+#[tokio::test]
+async fn api_8_a_prompt_over_both_is_over_the_context() {
+    // One entry of 16 bytes, so that a text has at least a sixteenth of its bytes in tokens.
+    let rig = Rig::new(&["0123456789abcdef"], Parts { capacity: 4, ..Parts::default() });
+    for (bytes, status, code) in [
+        (CONTEXT + 16, 400, "context_length_exceeded"),
+        (CONTEXT, 400, "context_length_exceeded"),
+        (40, 507, "no_memory"),
+    ] {
+        let text = "7".repeat(bytes);
+        for (path, body) in [
+            (TEXT, json!({"prompt": text})),
+            (TEXT, json!({"prompt": [text, text]})),
+            (CHAT, json!({"messages": [{"role": "user", "content": text}]})),
+        ] {
+            let (found, answer) = rig.post(path, &with(&least(path), &body)).await;
+            let error = &answer["error"];
+            assert_eq!((found, error["code"].as_str()), (status, Some(code)), "{path}, {bytes} bytes: {error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_long_prompt_refuses_the_list() {
     let rig = Rig::saying(&["ok "]);

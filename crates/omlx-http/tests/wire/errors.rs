@@ -162,6 +162,19 @@ async fn models_that_do_not_open() {
         let message = check(&rig, named("twin"), 400, "model_ambiguous").await;
         assert!(message.contains("a/twin, b/twin"), "{message}");
         check(&rig, named("huge"), 503, "no_memory").await;
+        check(&rig, named("vast"), 507, "no_memory").await;
+    }
+}
+
+/// What may change is asked again later, and what cannot is not: by any client that reads headers, and by OpenAI's, which asks again
+/// unasked.
+#[tokio::test]
+async fn who_is_told_to_come_again() {
+    let rig = Rig::saying(&["ok "]);
+    for (model, status, later, unasked) in [("huge", 503, Some("5"), None), ("vast", 507, None, Some("false"))] {
+        let (found, headers, answer) = rig.raw(CHAT, &with(&least(CHAT), &json!({"model": model}))).await;
+        let header = |name: &str| headers.get(name).map(|value| value.to_str().expect("ASCII"));
+        assert_eq!((found, header("retry-after"), header("x-should-retry")), (status, later, unasked), "{answer}");
     }
 }
 
@@ -172,7 +185,7 @@ async fn a_full_mailbox_is_503_at_once() {
         let body = with(&least(CHAT), &json!({"n": 3, "stream": stream}));
         let (status, headers, answer) = rig.raw(CHAT, &body).await;
         assert_eq!((status, headers.get("retry-after").is_some()), (503, true), "{answer}");
-        assert!(answer.contains("server_busy"));
+        assert!(answer.contains("server_busy") && answer.contains("as many waiting requests as it takes"), "{answer}");
         // Refused as a whole: the two answers that had room are cancelled. They still lie in the mailbox of a dead-slow
         // engine, so the next request is refused too.
         assert_eq!(rig.raw(CHAT, &least(CHAT)).await.0, 503);

@@ -253,6 +253,7 @@ impl Catalog for House {
             MODEL | "tiny" => Ok(self.served.clone()),
             "twin" => Err(twins()),
             "half" => Err(OpenError::Unusable { reason: "half/model-2.safetensors is missing".to_owned() }),
+            "vast" => Err(OpenError::NeverFits { reason: "needs 9 GiB, 1 GiB is left; raise the limit".to_owned() }),
             "huge" => Err(OpenError::NoRoom { reason: "needs 9 GiB, 1 GiB is free".to_owned() }),
             _ => Err(OpenError::Unknown),
         };
