@@ -24,6 +24,7 @@ struct Model {
     waiting: usize,
     blocks: usize,
     blocks_free: usize,
+    /// Those that were computed; what was found in the cache is not among them.
     prompt_tokens: u64,
     generated_tokens: u64,
     steps: u64,

@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Seen to fail, by two tokens in four milliards: counts as floats.
+    /// Each value with its source. Seen to fail: a count that passed through a float on its way.
     #[test]
     fn what_is_said_of_the_model_wins() {
         let all =

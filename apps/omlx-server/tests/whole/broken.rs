@@ -20,14 +20,16 @@ struct Case {
 
 const SHARD: &str = "model-00002-of-00003.safetensors";
 
+const PUBLISHER: &str = "take config.json from the model's publisher";
+
 fn cases() -> Vec<Case> {
     let case = |name, spoil, says| Case { name, shards: 1, spoil, says };
     let sharded = |name, spoil, says| Case { name, shards: 3, spoil, says };
     vec![
         sharded("mod_1_a_missing_shard", |d| remove(d, SHARD), &[SHARD, "missing", "download"]),
-        sharded("mod_1_d_no_index", unindexed, &[SHARD, "missing"]),
+        sharded("mod_1_d_no_index", unindexed, &[SHARD, "missing", "download it again"]),
         sharded("mod_1_f_empty_shard", |d| fs::write(d.join(SHARD), "").unwrap(), &[SHARD, "download"]),
-        sharded("mod_1_e_tensor_elsewhere", misplace, &["lm_head.weight", "safetensors"]),
+        sharded("mod_1_e_tensor_elsewhere", misplace, &["lm_head.weight", "safetensors", "download the index"]),
         case("mod_1_c_no_weights", |d| remove(d, "model.safetensors"), &["safetensors", "download"]),
         case(
             "file_1_cut_short",
@@ -38,18 +40,18 @@ fn cases() -> Vec<Case> {
         case(
             "file_1_header_over_file",
             |d| cut(d, |b| b[..8].copy_from_slice(&(1u64 << 20).to_le_bytes())),
-            &["model.safetensors"],
+            &["model.safetensors", "1048576", "fetch it again"],
         ),
         case(
             "file_1_header_huge",
             |d| cut(d, |b| b[..8].copy_from_slice(&u64::MAX.to_le_bytes())),
-            &["model.safetensors"],
+            &["model.safetensors", "18446744073709551615", "fetch it again"],
         ),
         case("file_1_overlap", overlap, &["model.safetensors", "fetch"]),
         case(
             "file_1_not_a_header",
             |d| fs::write(d.join("model.safetensors"), [b'x'; 64]).unwrap(),
-            &["model.safetensors"],
+            &["model.safetensors", "header", "fetch it again"],
         ),
         case(
             "unknown_architecture",
@@ -69,24 +71,36 @@ fn cases() -> Vec<Case> {
         case(
             "unknown_rope",
             |d| config(d, "rope_scaling", json!({"rope_type": "spiral", "factor": 2})),
-            &["config.json", "spiral"],
+            &["config.json", "rope_scaling.rope_type", "spiral", "take a model"],
         ),
-        case("key_absent", |d| config(d, "hidden_size", Value::Null), &["config.json", "hidden_size"]),
+        case("key_absent", |d| config(d, "hidden_size", Value::Null), &["config.json", "hidden_size", PUBLISHER]),
         case(
             "key_of_another_kind",
             |d| config(d, "num_hidden_layers", json!("two")),
-            &["config.json", "num_hidden_layers"],
+            &["config.json", "num_hidden_layers", PUBLISHER],
         ),
         case(
             "another_size",
             |d| config(d, "intermediate_size", json!(64)),
             &["model.safetensors", "mlp", "config.json"],
         ),
-        case("heads_that_do_not_divide", |d| config(d, "num_key_value_heads", json!(3)), &["config.json"]),
-        case("config_not_json", |d| fs::write(d.join("config.json"), "{").unwrap(), &["config.json"]),
-        case("config_absent", |d| remove(d, "config.json"), &["config.json"]),
+        case(
+            "heads_that_do_not_divide",
+            |d| config(d, "num_key_value_heads", json!(3)),
+            &["config.json", "num_key_value_heads", PUBLISHER],
+        ),
+        case(
+            "config_not_json",
+            |d| fs::write(d.join("config.json"), "{").unwrap(),
+            &["config.json", "fetch the file again"],
+        ),
+        case("config_absent", |d| remove(d, "config.json"), &["config.json", "give the folder"]),
         case("tokenizer_absent", |d| remove(d, "tokenizer.json"), &["tokenizer.json", "fetch"]),
-        case("tokenizer_not_json", |d| fs::write(d.join("tokenizer.json"), "[]").unwrap(), &["tokenizer.json"]),
+        case(
+            "tokenizer_not_json",
+            |d| fs::write(d.join("tokenizer.json"), "[]").unwrap(),
+            &["tokenizer.json", "fetch the file again"],
+        ),
     ]
 }
 

@@ -9,7 +9,7 @@ use crate::server::{Server, command};
 
 const KEY: &str = "k-secret-7c1f";
 
-/// With every crate at its most talkative, where a filter of the environment were obeyed. Seen to fail: the head of each request
+/// At the most talkative level, and with the variable set that many programs take theirs from. Seen to fail: the head of each request
 /// logged at debug.
 #[test]
 fn sec_1_the_key_is_in_no_log() {

@@ -92,7 +92,14 @@ fn api_8_too_little_memory_is_not_a_context_error() {
             assert!(!message.contains("context"), "{message}");
         }
     }
-    // beyond the model's own 512 as well: a shorter prompt is what helps first
-    let longer = json!({"model": "fx-r", "prompt": prompt(600, 1), "max_tokens": 4});
-    assert_eq!(server.completions(&longer).send().error(400)["code"], "context_length_exceeded");
+    // Beyond the model's own 512 as well: a shorter prompt is what helps first. The longest token has 12 bytes, so that the second is
+    // certain to have more than 64 tokens before it is known to have more than 512. Seen to fail, as 507.
+    for (tokens, stream) in [(600, false), (800, false), (800, true), (8000, true)] {
+        let text = prompt(tokens, 1);
+        let longer = json!({"model": "fx-r", "prompt": text, "max_tokens": 4, "stream": stream});
+        let chat = json!({"model": "fx-r", "messages": [{"role": "user", "content": text}], "stream": stream});
+        for answer in [server.completions(&longer).send(), server.chat(&chat).send()] {
+            assert_eq!(answer.error(400)["code"], "context_length_exceeded");
+        }
+    }
 }
