@@ -74,7 +74,7 @@ impl Engine {
             Asked::Now => press.promise.guard().reading(Instant::now()),
             Asked::Last => press.promise.guard().last(),
         };
-        if reading.number != press.seen && reading.strain != Strain::None && self.give_back(reading.strain) > 0 {
+        if reading.number != press.seen && reading.strain != Strain::None && self.give_back(reading) > 0 {
             reading = self.press.as_ref().map_or(reading, |press| press.promise.guard().look(Instant::now()));
         }
         let Some(press) = &mut self.press else { return };
@@ -85,12 +85,14 @@ impl Engine {
     }
 
     /// Gives memory of cached blocks back to the system and answers how many bytes.
-    fn give_back(&mut self, strain: Strain) -> u64 {
+    fn give_back(&mut self, Reading { number, strain, .. }: Reading) -> u64 {
+        // Copies first: what the pools have is quicker to find.
+        let tiering = self.tiering.as_ref();
+        let mut given_back_bytes = tiering.map_or(0, |tiering| tiering.relieve(number, strain == Strain::Hard));
         // Where nothing comes of it nothing is forgotten.
         if !self.kv.gives_back() {
-            return 0;
+            return given_back_bytes;
         }
-        let mut given_back_bytes = 0;
         for (group, blocks) in self.sched.give_up(strain == Strain::Hard) {
             match self.kv.give_back(group, &blocks) {
                 Ok(bytes) => given_back_bytes += bytes,

@@ -50,6 +50,11 @@ impl Tiering {
         self.rate.took(tokens, time);
     }
 
+    /// Gives up memory of the host, once a reading of the guard, and answers how many bytes.
+    pub(crate) fn relieve(&self, number: u64, all: bool) -> u64 {
+        self.tiers.relieve(number, all)
+    }
+
     /// Tells the slower places of blocks that lost their place, before it is written.
     fn spill(&mut self, sched: &mut Sched, kv: &KvCache) {
         let mut stash = Vec::new();

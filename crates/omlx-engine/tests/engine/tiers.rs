@@ -19,7 +19,7 @@ use omlx_kv::tier::{BlockStore, DiskConfig, DiskStore, Tiers, TiersConfig, Tiers
 use omlx_models::Model;
 
 use crate::answer::{Answer, Dice, ask, block_on, engine, finish, settled, tiny};
-use crate::planted::{Fault, Planted, Watch};
+use crate::planted::{Fault, Planted};
 
 const BLOCK: usize = 4;
 /// With and without windows of 8 tokens.

@@ -81,6 +81,17 @@ impl RamStore {
         ram.make_room(0, false);
     }
 
+    /// Gives up blocks until no more than `bytes` are taken, and answers how many bytes that were; later ones may take the whole
+    /// budget again.
+    pub fn shrink(&self, bytes: u64) -> u64 {
+        let mut ram = self.lock();
+        let (budget, before) = (ram.stats.budget_bytes, ram.stats.bytes);
+        ram.stats.budget_bytes = bytes.min(budget);
+        ram.make_room(0, false);
+        ram.stats.budget_bytes = budget;
+        before - ram.stats.bytes
+    }
+
     fn lock(&self) -> MutexGuard<'_, Ram> {
         // A panic inside would have been one of ours; what it leaves behind may be lost but not wrong.
         self.ram.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,7 @@
 //! All slower places of one process, for the engines of all its models: memory of the host, disk, and the threads between them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use omlx_blocks::BlockKey;
@@ -49,6 +49,10 @@ pub struct Tiers {
     restored_bytes: AtomicU64,
     declined: AtomicU64,
     unwritten: AtomicU64,
+    /// The last reading of the memory guard that was heeded.
+    relieved: AtomicU64,
+    /// The process is about to end.
+    closing: AtomicBool,
 }
 
 /// Where a block is.
@@ -115,6 +119,8 @@ impl Tiers {
             restored_bytes: AtomicU64::new(0),
             declined: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
+            relieved: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
         })
     }
 
@@ -138,7 +144,7 @@ impl Tiers {
 
     /// Whether there is a place in the memory of the host.
     pub fn has_ram(&self) -> bool {
-        self.ram.is_some()
+        self.ram.is_some() && !self.closing.load(Ordering::Relaxed)
     }
 
     /// Whether there is a place on disk.
@@ -220,6 +226,26 @@ impl Tiers {
         if let Some(ram) = &self.ram {
             ram.set_budget(bytes);
         }
+    }
+
+    /// Memory is short, as the guard's reading of this number says: half of what is in the memory of the host goes, or all of it. Once
+    /// a reading, however many engines say so. Answers how many bytes that were.
+    pub fn relieve(&self, number: u64, all: bool) -> u64 {
+        if self.relieved.swap(number, Ordering::Relaxed) == number {
+            return 0;
+        }
+        self.shrink(if all { 0 } else { 2 })
+    }
+
+    /// Leaves one part in so many of what is in the memory of the host, 0 for nothing, and answers how many bytes have gone.
+    pub fn shrink(&self, part: u64) -> u64 {
+        self.ram.as_ref().map_or(0, |ram| ram.shrink(ram.stats().bytes.checked_div(part).unwrap_or(0)))
+    }
+
+    /// The process is about to end: what is in the memory of the host goes, and nothing new is put there.
+    pub fn close_ram(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.shrink(0);
     }
 
     /// What all places hold and have done.
