@@ -85,3 +85,6 @@ impl Places {
         count(&self.nowhere) == 0 && count(&self.elsewhere) + count(&self.idle) <= self.available
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! Nothing is noted before somebody [listens](Ledger::listen), and whoever does has to ask again and again: what is not asked for piles
 //! up. All of it is advice. A name may be gone by the time it is read, and may come twice.
 
+use crate::hit::Needed;
 use crate::{BlockId, BlockKey, GroupId, Ledger, SeqId, Trail};
 
 /// What happened to names since somebody asked.
@@ -100,11 +101,18 @@ impl Ledger {
         self.groups[group.index()].pool.disown(key);
     }
 
-    /// Counts what is here of a trail as used now, its beginning last, so that it goes last.
-    pub fn freshen(&mut self, trail: &Trail) {
-        for (g, group) in self.groups.iter_mut().enumerate() {
-            for key in trail.keys(GroupId(g as u32)).iter().rev() {
-                group.pool.freshen(key);
+    /// Counts what is here of a prefix of `len` tokens as used now, its beginning last, so that it goes last. What a window has no
+    /// use for at that length is left as it is: it must not outlive what is of use.
+    ///
+    /// # Panics
+    /// If the trail is shorter.
+    pub fn freshen(&mut self, trail: &Trail, len: usize) {
+        let blocks = len / self.block;
+        for g in 0..self.groups.len() {
+            let Needed { kept, window } = self.needed(&self.groups[g], blocks);
+            let (keys, pool) = (&trail.keys(GroupId(g as u32))[..blocks], &mut self.groups[g].pool);
+            for key in keys[window..].iter().rev().chain(keys[..kept].iter().rev()) {
+                pool.freshen(key);
             }
         }
     }
@@ -132,3 +140,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,13 +65,14 @@ impl Sched {
         self.ledger.disown(group, key);
     }
 
-    /// Counts what is here of a sequence's prompt as used now; see [`Ledger::freshen`](omlx_blocks::Ledger::freshen).
+    /// Counts what is here of the first `len` tokens of a sequence's prompt as used now; see
+    /// [`Ledger::freshen`](omlx_blocks::Ledger::freshen).
     ///
     /// # Panics
-    /// If the sequence is unknown.
-    pub fn freshen(&mut self, seq: SeqId) {
+    /// If the sequence is unknown, or its prompt is shorter.
+    pub fn freshen(&mut self, seq: SeqId, len: usize) {
         let own = self.seqs.get(&seq);
         let own = own.unwrap_or_else(|| panic!("{seq:?} is unknown"));
-        self.ledger.freshen(&own.trail);
+        self.ledger.freshen(&own.trail, len);
     }
 }

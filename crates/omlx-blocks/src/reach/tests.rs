@@ -83,3 +83,40 @@ fn kept_blocks_come_on_top_of_the_peak() {
     let endless = Reach::Keep { first: usize::MAX, last: usize::MAX };
     assert_eq!(endless.peak_blocks(usize::MAX, 1, 1), usize::MAX);
 }
+
+/// Whether `hit` needs block `index` of a text that ends after `end` blocks.
+fn needed(reach: Reach, index: usize, end: usize, block: usize) -> bool {
+    (index * block..(index + 1) * block).any(|at| at < end * block && reach.sees(end * block, at))
+}
+
+/// Enough to start from at 1, 2, 4, 8 … windows, and hardly more than that.
+/// Caught: ends that grow by threes; an end's window begun one block late.
+#[test]
+fn few_blocks_of_a_window_are_worth_keeping() {
+    for block in [1, 4, 16] {
+        for last in [2, 3, 7, 16, 21, 64, 200] {
+            for reach in [Reach::Last(last), Reach::Keep { first: 9, last }] {
+                let label = format!("{reach:?} in blocks of {block}");
+                let ends: Vec<usize> = (0..9).map(|n| (last << n) / block).collect();
+                for &end in &ends {
+                    let lost = (0..end).find(|&i| needed(reach, i, end, block) && !reach.worth_keeping(i, block));
+                    assert_eq!(lost, None, "{label}: the end of {end} blocks has nothing to start from");
+                }
+                // A long text: of some hundred windows, and of some hundred blocks beside the kept ones.
+                let long = (last * 256).div_ceil(block).max(256);
+                let worth = (reach.kept_blocks(block)..long).filter(|&i| reach.worth_keeping(i, block)).count();
+                assert!(worth * 10 < long, "{label}: {worth} of {long} blocks");
+            }
+        }
+    }
+}
+
+#[test]
+fn everything_is_worth_keeping_where_all_is_seen_and_what_is_kept_is() {
+    assert!((0..99).all(|i| Reach::All.worth_keeping(i, 4)));
+    let reach = Reach::Keep { first: 9, last: 1 };
+    assert!((0..99).all(|i| reach.worth_keeping(i, 4) == (i < 3)));
+    // Ends beyond what can be counted are nobody's.
+    assert!(!Reach::Last(2).worth_keeping(usize::MAX / 4 - 1, 4));
+    assert!(Reach::Last(usize::MAX).worth_keeping(7, 4));
+}

@@ -31,6 +31,8 @@ pub(super) struct Fetching {
     fetch: Fetch,
     /// What is asked for, in the order in which it comes.
     blocks: Vec<(GroupId, usize, BlockKey)>,
+    /// Tokens that are known once all of them have come.
+    there: usize,
     /// How many of them have come.
     come: usize,
     /// They want the same first block.
@@ -85,15 +87,15 @@ impl Engine {
         if !sched.set_aside(seq) {
             return;
         }
-        sched.freshen(seq); // what is here of it is not to make room for the rest
+        sched.freshen(seq, lack.there); // what is here of it is not to make room for the rest
         let bell = tiering.bell.clone();
         let wanted = wanted(sched, &self.kv, seq, &lack, &blocks);
         let fetch = tiers.fetch(wanted, move || {
             bell.ring();
         });
         let deadline = Instant::now() + (estimate * LATE).max(LEAST_TIME);
-        let followers = Vec::new();
-        tiering.fetching.push(Fetching { seq, fetch, blocks, come: 0, followers, deadline, rounds });
+        let (there, followers) = (lack.there, Vec::new());
+        tiering.fetching.push(Fetching { seq, fetch, blocks, there, come: 0, followers, deadline, rounds });
     }
 
     /// Writes what has come into its blocks, for a little while, and puts back who has all. Answers when to look again, if nobody
@@ -160,7 +162,7 @@ impl Engine {
         let fetching = &tiering.fetching[i];
         if fetching.come > before {
             // The front of a chain goes last, though it came first.
-            sched.freshen(fetching.seq);
+            sched.freshen(fetching.seq, fetching.there);
         }
         seen
     }

@@ -1,109 +1,41 @@
-//! Random moves on a ledger against a naive cache: one `Vec` of tokens per sequence.
-//!
-//! A pool memory is written through the slots. Each entry is a hash over everything up to its token, so a stale block, a block held
-//! twice or a hit on other tokens reads back wrong. After every move `check()` runs and each open sequence must see
-//! exactly its own past.
-//!
-//! Windows are of 1 to 12 tokens, so also of less than a block and of up to three, with and without a kept start.
-//!
-//! Faults planted one at a time and seen to be caught: forgetting one block early (panics in `slot`), a window off by
-//! one in `first_visible`, a slot off by one, a hit that asks windows for nothing, `grow` that asks one group only, a
-//! shared block freed by its first holder, eviction that leaves the name, `fork` and `truncate` that ignore what was
-//! forgotten; forgetting kept blocks, a kept start rounded down to whole blocks, a hit that asks for the window only, a gap
-//! longer than the sequence after a cut; `discard` that leaves names, a disowned block that becomes findable when it is
-//! released or takes another's name along; adopting a known block; a trail that begins anew when it is followed; a fork that takes
-//! the open block along; a held block given up, and a name kept of one that was.
+//! The naive cache beside the ledger: whole sequences, and a memory that is written through the slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use omlx_blocks::{GroupId, GroupSize, Ledger, Reach, Salt, SeqId, Slot, Uncut};
-use proptest::prelude::*;
+use omlx_blocks::{GroupId, GroupSize, Ledger, Reach, Salt, SeqId, Slot, Trail, Uncut};
 
-const BLOCK: usize = 4;
+use crate::Move;
+use crate::slower::Slower;
 
-#[derive(Clone, Copy, Debug)]
-enum Move {
-    /// A prompt: `shared` tokens that others have too, then its own.
-    Open {
-        shared: usize,
-        own: usize,
-        kind: u32,
-    },
-    Step {
-        which: usize,
-        len: usize,
-    },
-    Close {
-        which: usize,
-    },
-    Fork {
-        which: usize,
-    },
-    Truncate {
-        which: usize,
-        back: usize,
-    },
-    /// Ends a sequence whose content is bad.
-    Discard {
-        which: usize,
-    },
-    /// Brings `blocks` blocks of a prompt from elsewhere.
-    Adopt {
-        shared: usize,
-        own: usize,
-        kind: u32,
-        blocks: usize,
-    },
-    /// Memory is short: all but `keep` of the idle blocks of each group go. Not in ample pools, where nothing ever does.
-    GiveUp {
-        keep: usize,
-    },
-}
+pub(crate) const BLOCK: usize = 4;
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let which = 0..8_usize;
-    let one = prop_oneof![
-        3 => (0..20_usize, 1..6_usize, 0..3_u32).prop_map(|(shared, own, kind)| Move::Open { shared, own, kind }),
-        8 => (which.clone(), 1..10_usize).prop_map(|(which, len)| Move::Step { which, len }),
-        2 => which.clone().prop_map(|which| Move::Close { which }),
-        1 => which.clone().prop_map(|which| Move::Fork { which }),
-        1 => (which.clone(), 0..40_usize).prop_map(|(which, back)| Move::Truncate { which, back }),
-        1 => which.prop_map(|which| Move::Discard { which }),
-        1 => (0..20_usize, 1..6_usize, 0..3_u32, 1..6_usize)
-            .prop_map(|(shared, own, kind, blocks)| Move::Adopt { shared, own, kind, blocks }),
-        1 => (0..4_usize).prop_map(|keep| Move::GiveUp { keep }),
-    ];
-    prop::collection::vec(one, 1..60)
-}
-
-fn groups() -> impl Strategy<Value = Vec<Reach>> {
-    let keep = (0..9_usize, 1..12_usize).prop_map(|(first, last)| Reach::Keep { first, last });
-    let reach = prop_oneof![Just(Reach::All), (1..12_usize).prop_map(Reach::Last), keep];
-    prop::collection::vec(reach, 1..4)
-}
+/// What stands at one slot: a hash over everything up to its token, and the position.
+pub(crate) type Entry = Option<(u64, usize)>;
 
 #[derive(Clone, Debug)]
-struct Seq {
-    tokens: Vec<u32>,
-    computed: usize,
+pub(crate) struct Seq {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) computed: usize,
     /// Blocks it holds that were discarded by another: nobody finds them, and others may have computed them anew.
     disowned: BTreeSet<usize>,
 }
 
-struct World {
-    ledger: Ledger,
-    reaches: Vec<Reach>,
+pub(crate) struct World {
+    pub(crate) ledger: Ledger,
+    pub(crate) reaches: Vec<Reach>,
     /// Nothing is ever evicted, so a hit must be as long as it can be.
     ample: bool,
-    memory: Vec<Vec<Option<(u64, usize)>>>,
-    seqs: BTreeMap<SeqId, Seq>,
-    /// Every prefix that some sequence has sealed.
-    sealed: BTreeSet<Vec<u32>>,
+    pub(crate) memory: Vec<Vec<Entry>>,
+    pub(crate) seqs: BTreeMap<SeqId, Seq>,
+    /// Every prefix that some sequence has sealed, or that was brought, by group.
+    pub(crate) sealed: Vec<BTreeSet<Vec<u32>>>,
+    /// What slower places have been told.
+    pub(crate) slower: Slower,
     next: u64,
 }
 
 /// What the token at `pos` sees before itself, by the sentence and not by the code under test.
-fn sees(reach: Reach, pos: usize) -> Vec<usize> {
+pub(crate) fn sees(reach: Reach, pos: usize) -> Vec<usize> {
     let near = |p: &usize| match reach {
         Reach::All => true,
         Reach::Last(w) => p + w > pos,
@@ -112,29 +44,32 @@ fn sees(reach: Reach, pos: usize) -> Vec<usize> {
     (0..pos).filter(near).collect()
 }
 
-fn prompt(shared: usize, own: usize, kind: u32) -> Vec<u32> {
+pub(crate) fn prompt(shared: usize, own: usize, kind: u32) -> Vec<u32> {
     let mut tokens: Vec<u32> = (0..shared as u32).map(|p| p % 5).collect();
     tokens.extend((0..own as u32).map(|p| 10 + kind + p % 2));
     tokens
 }
 
-fn history(tokens: &[u32]) -> u64 {
+pub(crate) fn history(tokens: &[u32]) -> u64 {
     tokens
         .iter()
         .fold(17, |hash: u64, &token| (hash ^ u64::from(token)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23))
 }
 
 impl World {
-    fn new(reaches: Vec<Reach>, blocks: usize, ample: bool) -> Self {
+    pub(crate) fn new(reaches: Vec<Reach>, blocks: usize, ample: bool) -> Self {
         let size = |&reach: &Reach| GroupSize { reach, blocks };
         let sizes: Vec<GroupSize> = reaches.iter().map(size).collect();
+        let mut ledger = Ledger::new(BLOCK, &sizes, Salt::of(&[("test", b"property")]));
+        ledger.listen();
         Self {
-            ledger: Ledger::new(BLOCK, &sizes, Salt::of(&[("test", b"property")])),
+            ledger,
             memory: vec![vec![None; blocks * BLOCK]; reaches.len()],
+            sealed: vec![BTreeSet::new(); reaches.len()],
+            slower: Slower::default(),
             reaches,
             ample,
             seqs: BTreeMap::new(),
-            sealed: BTreeSet::new(),
             next: 0,
         }
     }
@@ -161,7 +96,7 @@ impl World {
         SeqId(self.next)
     }
 
-    fn apply(&mut self, step: Move) {
+    pub(crate) fn apply(&mut self, step: Move) {
         match step {
             Move::Open { shared, own, kind } => self.open(shared, own, kind),
             Move::Step { which, len } => self.on(which, |world, seq| world.step(seq, len)),
@@ -175,10 +110,13 @@ impl World {
             }
             Move::Discard { which } => self.on(which, Self::discard),
             Move::Adopt { shared, own, kind, blocks } => self.adopt(&prompt(shared, own, kind), blocks),
+            Move::Fetch { shared, own, kind, seed } => self.fetch(&prompt(shared, own, kind), seed),
             Move::GiveUp { keep } if !self.ample => self.give_up(keep),
             Move::GiveUp { .. } => {}
         }
         self.ledger.check();
+        self.nobody_lost_a_place();
+        self.hears_the_news();
         for seq in self.seqs.keys() {
             self.sees_its_past(*seq, self.seqs[seq].computed);
         }
@@ -201,9 +139,9 @@ impl World {
     /// The hit rule, spelled out.
     fn best_hit(&self, tokens: &[u32]) -> usize {
         let known = |len: usize| {
-            self.reaches.iter().all(|&reach| {
+            self.reaches.iter().zip(&self.sealed).all(|(&reach, sealed)| {
                 let needed = sees(reach, len).into_iter();
-                needed.map(|p| (p / BLOCK + 1) * BLOCK).all(|end| self.sealed.contains(&tokens[..end]))
+                needed.map(|p| (p / BLOCK + 1) * BLOCK).all(|end| sealed.contains(&tokens[..end]))
             })
         };
         (0..tokens.len()).rev().filter(|len| len % BLOCK == 0).find(|&len| known(len)).unwrap_or(0)
@@ -221,6 +159,7 @@ impl World {
             assert_eq!(before, self.picture(), "a refused grow changed something");
             return;
         }
+        self.hears_who_lost_a_place();
         let tokens = self.seqs[&seq].tokens.clone();
         for pos in start..end {
             for g in 0..self.reaches.len() {
@@ -232,8 +171,11 @@ impl World {
         self.ledger.seal(seq, &tokens, end);
         self.seqs.get_mut(&seq).expect("open").computed = end;
         for full in start / BLOCK + 1..=end / BLOCK {
-            self.sealed.insert(tokens[..full * BLOCK].to_vec());
+            self.sealed.iter_mut().for_each(|sealed| {
+                sealed.insert(tokens[..full * BLOCK].to_vec());
+            });
         }
+        self.was_sealed(&tokens, start / BLOCK..end / BLOCK);
     }
 
     fn fork(&mut self, seq: SeqId) {
@@ -261,7 +203,9 @@ impl World {
         match self.ledger.truncate(seq, len) {
             Ok(()) => {
                 if !len.is_multiple_of(BLOCK) && edge <= own.computed && !own.disowned.contains(&(len / BLOCK)) {
-                    self.sealed.remove(&own.tokens[..edge]);
+                    self.sealed.iter_mut().for_each(|sealed| {
+                        sealed.remove(&own.tokens[..edge]);
+                    });
                 }
                 let own = self.seqs.get_mut(&seq).expect("open");
                 own.tokens.truncate(len);
@@ -295,9 +239,11 @@ impl World {
     fn discard(&mut self, seq: SeqId) {
         self.ledger.discard(seq);
         let own = self.seqs.remove(&seq).expect("open");
+        self.was_disowned(&own.tokens[..own.computed]);
         for block in 0..own.computed / BLOCK {
             let prefix = &own.tokens[..(block + 1) * BLOCK];
-            if self.sealed.remove(prefix) {
+            let known = self.sealed.iter_mut().map(|sealed| sealed.remove(prefix));
+            if known.fold(false, |any, known| any | known) {
                 let holders = self.seqs.values_mut();
                 holders.filter(|s| s.computed >= prefix.len() && s.tokens.starts_with(prefix)).for_each(|s| {
                     s.disowned.insert(block);
@@ -310,22 +256,29 @@ impl World {
     fn adopt(&mut self, tokens: &[u32], blocks: usize) {
         let trail = self.ledger.trail(tokens);
         for block in (0..blocks.min(trail.blocks())).rev() {
-            let end = (block + 1) * BLOCK;
-            let mut everywhere = true;
             for g in 0..self.reaches.len() {
-                let group = GroupId(g as u32);
-                let adopted = self.ledger.adopt(group, &trail, block, &tokens[end - BLOCK..end]);
-                if let Some(id) = adopted {
-                    for pos in end - BLOCK..end {
-                        let slot = id.index() * BLOCK + pos % BLOCK;
-                        self.memory[g][slot] = Some((history(&tokens[..=pos]), pos));
-                    }
-                }
-                everywhere &= adopted.is_some() || self.sealed.contains(&tokens[..end]);
+                let adopted = self.bring(&trail, tokens, (GroupId(g as u32), block));
+                assert!(
+                    adopted || !self.ample || self.sealed[g].contains(&tokens[..(block + 1) * BLOCK]),
+                    "there was room"
+                );
+                self.sealed[g].insert(tokens[..(block + 1) * BLOCK].to_vec());
             }
-            assert!(everywhere || !self.ample, "there was room");
-            self.sealed.insert(tokens[..end].to_vec());
         }
+    }
+
+    /// Adopts one block and writes it.
+    pub(crate) fn bring(&mut self, trail: &Trail, tokens: &[u32], (group, block): (GroupId, usize)) -> bool {
+        let end = (block + 1) * BLOCK;
+        let adopted = self.ledger.adopt(group, trail, block, &tokens[end - BLOCK..end]);
+        self.hears_who_lost_a_place();
+        let Some(id) = adopted else { return false };
+        for pos in end - BLOCK..end {
+            self.memory[group.index()][id.index() * BLOCK + pos % BLOCK] = Some((history(&tokens[..=pos]), pos));
+        }
+        self.sealed[group.index()].insert(tokens[..end].to_vec());
+        self.was_named(group, tokens, block);
+        true
     }
 
     /// What is given up is gone from memory, and the rest has to be as it was.
@@ -356,21 +309,5 @@ impl World {
                 assert_eq!(found, Some((history(&tokens[..=p]), p)), "{seq:?} at {pos} group {g}");
             }
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn tiny_pools(reaches in groups(), blocks in 1..14_usize, moves in moves()) {
-        let mut world = World::new(reaches, blocks, false);
-        moves.into_iter().for_each(|step| world.apply(step));
-    }
-
-    #[test]
-    fn ample_pools_hit_all_they_could(reaches in groups(), moves in moves()) {
-        let mut world = World::new(reaches, 600, true);
-        moves.into_iter().for_each(|step| world.apply(step));
     }
 }
