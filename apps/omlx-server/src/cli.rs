@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, ValueEnum};
 use omlx_http::Parameter;
 use omlx_kv::KvBits;
 
-use crate::caching::Caching;
 use crate::config::{Guarding, Memory};
 use crate::shown::shown;
-use crate::stored::Stored;
 
 const USAGE: &str = "\
 omlx-server --model <PATH|REPO>... [OPTIONS]
@@ -53,18 +51,14 @@ STOPPING
 
 /// Serves language models on this machine over the OpenAI API.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "omlx-server", version, args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "omlx-server", version, override_usage = USAGE, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) task: Option<Task>,
     #[command(flatten)]
     pub(crate) models: Models,
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
     pub(crate) work: Work,
-    #[command(flatten)]
-    pub(crate) cache: Cache,
     #[command(flatten)]
     pub(crate) sampling: Sampling,
 
@@ -95,14 +89,6 @@ impl Cli {
             ),
         )
     }
-}
-
-/// Something else than serving.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Task {
-    /// Looks at what a folder of the prefix cache holds, or empties it.
-    #[command(subcommand)]
-    Cache(Stored),
 }
 
 /// Which models are served.
@@ -203,40 +189,6 @@ pub(crate) struct Work {
     /// Threads that compute [default: one per physical core]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 256))]
     pub(crate) threads: Option<u32>,
-}
-
-/// What is kept of prompts beside the models' own KV caches, so that they are not computed again.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Prefix cache (of all models together)")]
-pub(crate) struct Cache {
-    /// Memory for parts of prompts that the KV cache of a model has no room for any more: a size, or a share of what is free at
-    /// the start. It is given back when memory is short.
-    #[arg(long, value_name = "SIZE|SHARE", default_value = "10%")]
-    pub(crate) cache_ram: Memory,
-
-    /// Keep parts of prompts in this folder too, where they survive a restart. Whoever can read the folder can read what was
-    /// asked. One server at a time uses a folder.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cache_dir: Option<PathBuf>,
-
-    /// The most that --cache-dir may take: a size, or a share of what is free on its disk.
-    #[arg(long, value_name = "SIZE|SHARE", default_value = "25%")]
-    pub(crate) cache_disk: Memory,
-
-    /// Keep nothing beside the KV caches of the models.
-    #[arg(long, conflicts_with_all = ["cache_ram", "cache_dir", "cache_disk"])]
-    pub(crate) no_cache: bool,
-}
-
-impl Cache {
-    /// The question answered.
-    pub(crate) fn caching(self) -> Caching {
-        let on = !self.no_cache;
-        Caching {
-            ram: on.then_some(self.cache_ram),
-            disk: self.cache_dir.filter(|_| on).map(|folder| (folder, self.cache_disk)),
-        }
-    }
 }
 
 /// How tokens are drawn where a request does not say; the same ranges as a request's.

@@ -1,7 +1,6 @@
 //! The server: configuration, then the models, then serving them.
 
 mod attend;
-mod caching;
 mod catalog;
 mod cli;
 mod config;
@@ -12,7 +11,6 @@ mod places;
 mod serve;
 mod shown;
 mod start;
-mod stored;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -51,12 +49,7 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn run() -> Result<ExitCode> {
-    let cli = hints::read()?;
-    if let Some(cli::Task::Cache(stored)) = &cli.task {
-        stored.run()?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let resolved = config::Resolved::new(cli)?;
+    let resolved = config::Resolved::new(hints::read()?)?;
     start::log(resolved.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ending = runtime.block_on(start::run(resolved));

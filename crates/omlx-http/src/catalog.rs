@@ -8,7 +8,6 @@ use omlx_text::TextModel;
 use thiserror::Error;
 
 use crate::memory::Memory;
-use crate::prefixes::Prefixes;
 use crate::sampling::Owner;
 
 /// The models behind a router.
@@ -30,11 +29,6 @@ pub trait Catalog: Send + Sync {
 
     /// What the memory guard sees; `None` where nobody watches the memory.
     fn memory(&self) -> Option<Memory> {
-        None
-    }
-
-    /// What is kept of prompts beside the engines; `None` where nothing is.
-    fn prefixes(&self) -> Option<Prefixes> {
         None
     }
 }
