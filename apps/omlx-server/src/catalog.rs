@@ -12,9 +12,11 @@ use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
 use omlx_engine::guard::Guard;
-use omlx_http::{Card, Memory, OpenError, Served};
+use omlx_http::{Card, Memory, OpenError, Prefixes, Served};
 use omlx_hub::Found;
+use omlx_kv::tier::Tiers;
 
+use crate::caching;
 use crate::config::Settings;
 use crate::shown::acts;
 
@@ -34,11 +36,18 @@ pub(crate) struct Catalog {
     rooms: Vec<Arc<Room>>,
     loader: Arc<Loader>,
     guard: Option<Arc<Guard>>,
+    tiers: Option<Arc<Tiers>>,
 }
 
 impl Catalog {
     /// The models that were found, none loaded. Of two with the same path or the same name the first counts.
-    pub(crate) fn new(found: Vec<Found>, settings: Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
+    pub(crate) fn new(
+        found: Vec<Found>,
+        settings: Settings,
+        device: Device,
+        guard: Option<Arc<Guard>>,
+        tiers: Option<Arc<Tiers>>,
+    ) -> Self {
         let (mut paths, mut ids) = (HashSet::<PathBuf>::new(), HashSet::<String>::new());
         let mut rooms = Vec::new();
         for model in found {
@@ -60,7 +69,8 @@ impl Catalog {
             }
             rooms.push(Arc::new(Room::new(model)));
         }
-        Self { rooms, loader: Arc::new(Loader::new(settings, device, guard.clone())), guard }
+        let loader = Arc::new(Loader::new(settings, device, guard.clone(), tiers.clone()));
+        Self { rooms, loader, guard, tiers }
     }
 
     /// Sets values for the model of this name, or the only one whose last part it is.
@@ -101,6 +111,13 @@ impl Catalog {
         }
     }
 
+    /// Ends all engines, and waits for a while until what is worth keeping of their prompts is kept.
+    pub(crate) async fn put_away(&self) {
+        if let Some(tiers) = &self.tiers {
+            caching::close(Arc::clone(tiers), omlx_http::Catalog::engines(self)).await;
+        }
+    }
+
     /// The model of this full name, or the only one whose last part it is.
     fn find(&self, name: &str) -> Result<&Arc<Room>, OpenError> {
         if let Some(room) = self.rooms.iter().find(|room| room.id() == name) {
@@ -137,6 +154,10 @@ impl omlx_http::Catalog for Catalog {
 
     fn memory(&self) -> Option<Memory> {
         self.guard.as_deref().map(memory::seen)
+    }
+
+    fn prefixes(&self) -> Option<Prefixes> {
+        self.tiers.as_deref().map(memory::kept)
     }
 }
 

@@ -7,12 +7,14 @@ use clap::{Args, CommandFactory as _, Parser, ValueEnum};
 use omlx_http::Parameter;
 use omlx_kv::KvBits;
 
-use crate::config::{Guarding, Memory};
+use crate::caching::Caching;
+use crate::config::{Guarding, Memory, OrOff};
 use crate::shown::shown;
 
 const USAGE: &str = "\
 omlx-server --model <PATH|REPO>... [OPTIONS]
-       omlx-server --model-dir <DIR>... [OPTIONS]";
+       omlx-server --model-dir <DIR>... [OPTIONS]
+       omlx-server cache <ls|verify|clear> --cache-dir <DIR>";
 
 // One line a paragraph: clap wraps them to the terminal, keeping the indentation.
 const EXAMPLES: &str = "\
@@ -59,6 +61,8 @@ pub(crate) struct Cli {
     pub(crate) network: Network,
     #[command(flatten)]
     pub(crate) work: Work,
+    #[command(flatten)]
+    pub(crate) cache: Cache,
     #[command(flatten)]
     pub(crate) sampling: Sampling,
 
@@ -189,6 +193,40 @@ pub(crate) struct Work {
     /// Threads that compute [default: one per physical core]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 256))]
     pub(crate) threads: Option<u32>,
+}
+
+/// What is kept of prompts beside the models' own KV caches, so that they are not computed again.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Prefix cache (of all models together)")]
+pub(crate) struct Cache {
+    /// Memory for parts of prompts that the KV cache of a model has no room for any more: a size, or a share of what is free at
+    /// the start. It is given back when memory is short.
+    #[arg(long, value_name = "SIZE|SHARE|off", default_value = "10%")]
+    pub(crate) cache_ram: OrOff,
+
+    /// Keep parts of prompts in this folder too, where they survive a restart. Whoever can read the folder can read what was
+    /// asked. One server at a time uses a folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+
+    /// The most that --cache-dir may take: a size, or a share of what is free on its disk.
+    #[arg(long, value_name = "SIZE|SHARE", default_value = "25%", requires = "cache_dir")]
+    pub(crate) cache_disk: Memory,
+
+    /// Keep nothing beside the KV caches of the models.
+    #[arg(long, conflicts_with_all = ["cache_ram", "cache_dir", "cache_disk"])]
+    pub(crate) no_cache: bool,
+}
+
+impl Cache {
+    /// The question answered.
+    pub(crate) fn caching(self) -> Caching {
+        let on = !self.no_cache;
+        Caching {
+            ram: self.cache_ram.0.filter(|_| on),
+            disk: self.cache_dir.filter(|_| on).map(|folder| (folder, self.cache_disk)),
+        }
+    }
 }
 
 /// How tokens are drawn where a request does not say; the same ranges as a request's.

@@ -12,6 +12,7 @@ use candle_core::Device;
 use omlx_kv::{KvBits, KvStore};
 use omlx_ops::Kernels;
 
+use crate::caching::Caching;
 use crate::cli::{Cli, KernelKind, KvType, LogLevel};
 use crate::places::hub_config;
 use crate::shown::{acts, shown};
@@ -20,7 +21,7 @@ mod guarding;
 mod memory;
 
 pub(crate) use guarding::{Guarded, Guarding};
-pub(crate) use memory::{Memory, readable};
+pub(crate) use memory::{Memory, OrOff, readable};
 
 /// Everything the server needs to know.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub(crate) struct Resolved {
     /// What is set for single models, by their names.
     pub(crate) model_settings: Vec<(String, omlx_http::Settings)>,
     pub(crate) guard: Guarded,
+    pub(crate) caching: Caching,
     pub(crate) device: Device,
     pub(crate) log_level: LogLevel,
 }
@@ -90,7 +92,7 @@ pub(crate) enum Context {
 impl Resolved {
     /// Answers every question that the command line left open.
     pub(crate) fn new(cli: Cli) -> Result<Self> {
-        let Cli { models, network, work, sampling, log_level, kernels } = cli;
+        let Cli { models, network, work, cache, sampling, log_level, kernels } = cli;
         if models.model.is_empty() && models.model_dir.is_empty() {
             let cache = hub_config(&[], true).model_dirs.pop();
             return Err(Cli::nothing_to_serve(cache.as_deref()).into());
@@ -153,6 +155,7 @@ impl Resolved {
             },
             model_settings: sampling.set,
             guard: work.memory_guard.resolve(),
+            caching: cache.caching(),
             device,
             log_level,
         })
@@ -196,6 +199,7 @@ impl fmt::Display for Resolved {
         };
         writeln!(f, "  device          {device}, {} threads{kernels}", s.threads)?;
         writeln!(f, "  memory guard    {}", self.guard)?;
+        writeln!(f, "  prefix cache    {}", self.caching)?;
         let own = if self.model_settings.is_empty() { "" } else { " else those of --set," };
         if s.sampling == omlx_http::Settings::default() {
             writeln!(f, "  sampling        the request's values,{own} else the model's")?;

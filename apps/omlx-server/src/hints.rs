@@ -11,6 +11,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
 use crate::shown::shown;
+use crate::stored::Stored;
 
 /// What other servers call a thing, and what it is called here.
 const ELSEWHERE: [(&str, &str); 24] = [
@@ -40,10 +41,22 @@ const ELSEWHERE: [(&str, &str); 24] = [
     ("--log", "--log-level"),
 ];
 
+/// What was typed.
+pub(crate) enum Typed {
+    /// Serve.
+    Serve(Box<Cli>),
+    /// Look at a folder of the prefix cache. No subcommand of [`Cli`], which would take every lone word for a mistyped one.
+    Cache(Stored),
+}
+
 /// What was typed, or the complaint about it.
-pub(crate) fn read() -> Result<Cli, clap::Error> {
+pub(crate) fn read() -> Result<Typed, clap::Error> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|word| word == "cache") {
+        return Stored::try_parse_from(&args[1..]).map(Typed::Cache);
+    }
     let key = std::env::var_os("OMLX_API_KEY");
-    read_from(std::env::args_os(), key.is_some_and(|key| key.to_str().is_none()))
+    read_from(args, key.is_some_and(|key| key.to_str().is_none())).map(|cli| Typed::Serve(Box::new(cli)))
 }
 
 fn read_from(args: impl IntoIterator<Item = OsString>, key_is_no_text: bool) -> Result<Cli, clap::Error> {

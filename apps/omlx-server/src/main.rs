@@ -1,6 +1,7 @@
 //! The server: configuration, then the models, then serving them.
 
 mod attend;
+mod caching;
 mod catalog;
 mod cli;
 mod config;
@@ -11,6 +12,7 @@ mod places;
 mod serve;
 mod shown;
 mod start;
+mod stored;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -49,7 +51,14 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn run() -> Result<ExitCode> {
-    let resolved = config::Resolved::new(hints::read()?)?;
+    let cli = match hints::read()? {
+        hints::Typed::Serve(cli) => *cli,
+        hints::Typed::Cache(stored) => {
+            stored.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let resolved = config::Resolved::new(cli)?;
     start::log(resolved.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ending = runtime.block_on(start::run(resolved));

@@ -77,6 +77,7 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
     let begin = Instant::now();
     let served = serve((listener, connections), app, signals, || catalog.close(), || catalog.stop()).await;
     let tokens: u64 = catalog.engines().iter().map(|(_, engine)| engine.snapshot().generated_tokens).sum();
+    catalog.put_away().await;
     let Served { ending, requests, answered } = served;
     tracing::info!(
         requests,
@@ -90,7 +91,8 @@ pub(crate) async fn run(resolved: Resolved) -> Result<Ending> {
 
 fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
     let guard = resolved.guard.limits.map(|limits| Guard::new(limits, Box::new(System)));
-    let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone(), guard);
+    let tiers = resolved.caching.open(guard.as_ref().map(|guard| guard.room()))?;
+    let catalog = Catalog::new(finds.models, resolved.settings, resolved.device.clone(), guard, tiers);
     if catalog.cards().is_empty() {
         let dirs: Vec<String> = resolved.model_dirs.iter().map(|d| shown(&d.to_string_lossy()).into_owned()).collect();
         bail!("no model in {}; a model is a folder with config.json, or a .gguf file", dirs.join(", "));

@@ -118,7 +118,7 @@ impl Ledger {
 
     /// Ends a sequence. Its sealed blocks stay findable until their room is needed.
     pub fn close(&mut self, seq: SeqId) {
-        self.anchor(seq);
+        self.anchor(seq, usize::MAX);
         let holdings = self.seqs.remove(&seq);
         let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
         for (mut holding, group) in holdings.into_iter().zip(&mut self.groups) {

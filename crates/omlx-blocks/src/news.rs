@@ -117,18 +117,18 @@ impl Ledger {
         }
     }
 
-    /// Says that a later prompt may well begin as far as this sequence is now: what the token after its last whole block sees is worth
-    /// keeping, also what a window has moved past since that block was full.
+    /// Says that a later prompt may well begin with this sequence's first `len` tokens, or go as far as it is now: what those see that
+    /// come after the whole blocks of either is worth keeping, also what a window has moved past.
     ///
     /// # Panics
     /// If the sequence is not open.
-    pub fn anchor(&mut self, seq: SeqId) {
+    pub fn anchor(&mut self, seq: SeqId, len: usize) {
         let holdings = self.holdings(seq);
         let mut windows = Vec::new();
         for (g, (holding, group)) in holdings.iter().zip(&self.groups).enumerate() {
             // Where all is seen every block was named when it was sealed.
             if group.reach != crate::Reach::All {
-                let from = self.needed(group, holding.keys.len()).window;
+                let from = self.needed(group, holding.keys.len().min(len / self.block)).window;
                 windows.extend(holding.keys[from..].iter().map(|key| (GroupId(g as u32), *key)));
             }
         }

@@ -8,6 +8,7 @@ use omlx_text::TextModel;
 use thiserror::Error;
 
 use crate::memory::Memory;
+use crate::prefixes::Prefixes;
 use crate::sampling::Owner;
 
 /// The models behind a router.
@@ -29,6 +30,11 @@ pub trait Catalog: Send + Sync {
 
     /// What the memory guard sees; `None` where nobody watches the memory.
     fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// What is kept of prompts beside the engines; `None` where nothing is.
+    fn prefixes(&self) -> Option<Prefixes> {
         None
     }
 }

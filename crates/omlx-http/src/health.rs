@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::memory::Memory;
+use crate::prefixes::Prefixes;
 use crate::router::App;
 
 #[derive(Serialize)]
@@ -47,6 +48,8 @@ pub(crate) struct Status {
     known: Vec<Known>,
     /// What the memory guard sees; null where it is off.
     memory: Option<Memory>,
+    /// What is kept of prompts beside the engines; null where nothing is.
+    prefixes: Option<Prefixes>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +64,14 @@ struct Known {
 pub(crate) async fn status(State(app): State<App>) -> Json<Status> {
     let known = app.catalog.cards().into_iter().map(|card| Known { id: card.id, trouble: card.trouble }).collect();
     let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), app.begin.elapsed().as_secs());
-    Json(Status { version, uptime_seconds, models: loaded(&app), known, memory: app.catalog.memory() })
+    Json(Status {
+        version,
+        uptime_seconds,
+        models: loaded(&app),
+        known,
+        memory: app.catalog.memory(),
+        prefixes: app.catalog.prefixes(),
+    })
 }
 
 /// 200 when every loaded engine is alive (also when none is loaded), else 503.

@@ -19,6 +19,7 @@ pub(crate) use watch::{Ended, Watch};
 
 use crate::account::Account;
 use crate::memory;
+use crate::prefixes;
 use crate::router::{App, ROUTES};
 
 /// Seconds to the first token.
@@ -168,6 +169,9 @@ fn gauges(app: &App) -> Registry {
     process(app, &registry);
     if let Some(memory) = app.catalog.memory() {
         memory::gauges(&memory, &registry);
+    }
+    if let Some(kept) = app.catalog.prefixes() {
+        prefixes::gauges(&kept, &registry);
     }
     let gauge = |name: &str, help: &str| {
         kept(&registry, GaugeVec::new(Opts::new(name, help), &["model_name"]).expect("names and labels are valid"))

@@ -56,8 +56,9 @@ impl Sched {
         // Its prompt is now all in the cache: the head of the queue may find some of it.
         self.stuck = self.stuck && row.len == 1;
         if seq.tokens.len() == seq.prompt {
-            // The next turn of a conversation parts from this one here, or later.
-            self.ledger.anchor(row.seq);
+            // The next turn of a conversation parts from this one here, or later; the same prompt again is computed from its last
+            // token on.
+            self.ledger.anchor(row.seq, seq.prompt - 1);
         }
         if seq.stop.contains(&id) {
             return self.finish(row.seq, Finish::Stop, outcomes);

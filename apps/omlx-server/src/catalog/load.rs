@@ -13,6 +13,7 @@ use omlx_blocks::Salt;
 use omlx_engine::guard::{Guard, free_bytes};
 use omlx_engine::{Place, Turnstile};
 use omlx_http::{Bounds, OpenError, Owner, Served, Settings};
+use omlx_kv::tier::Tiers;
 use omlx_kv::{KvGroup, KvLayout};
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
@@ -41,6 +42,7 @@ pub(crate) struct Loader {
     device: Device,
     turnstile: Arc<Turnstile>,
     promises: Promises,
+    tiers: Option<Arc<Tiers>>,
     /// Reads a model's files; something else in tests.
     pub(super) reader: Box<Reader>,
     /// How long a request waits for its model.
@@ -88,12 +90,18 @@ impl From<Failure> for OpenError {
 }
 
 impl Loader {
-    pub(crate) fn new(settings: config::Settings, device: Device, guard: Option<Arc<Guard>>) -> Self {
+    pub(crate) fn new(
+        settings: config::Settings,
+        device: Device,
+        guard: Option<Arc<Guard>>,
+        tiers: Option<Arc<Tiers>>,
+    ) -> Self {
         Self {
             settings,
             device,
             turnstile: Arc::new(Turnstile::new(1)),
             promises: Promises::new(guard),
+            tiers,
             reader: Box::new(read),
             patience: PATIENCE,
             started: AtomicBool::new(false),
@@ -104,7 +112,11 @@ impl Loader {
     /// Loads a model and starts its engine.
     pub(crate) fn load(&self, id: &str, path: &Path, own: Settings) -> Result<Served, Failure> {
         let start = Instant::now();
-        let expected = self.promises.expect(path)?;
+        let expected = self.promises.expect(path).or_else(|refused| {
+            // What is kept of prompts gives way to a model.
+            let given_up = self.tiers.as_ref().map_or(0, |tiers| tiers.shrink(0));
+            if given_up > 0 { self.promises.expect(path) } else { Err(refused) }
+        })?;
         let kv = match self.settings.kv_type {
             KvType::F32 => DType::F32,
             KvType::F16 => DType::F16,
@@ -181,8 +193,15 @@ impl Loader {
                 readable(config.kv_bytes)
             );
         }
-        let salt = Salt::of(&[("weights", &card.fingerprint), ("kv", stored(model.layout()).as_bytes())]);
-        let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: None };
+        // Another version, or another way to compute, may round otherwise.
+        let kernels = format!("{:?} {}", omlx_ops::kernels(), std::env::consts::ARCH);
+        let salt = Salt::of(&[
+            ("version", env!("CARGO_PKG_VERSION").as_bytes()),
+            ("kernels", kernels.as_bytes()),
+            ("weights", &card.fingerprint),
+            ("kv", stored(model.layout()).as_bytes()),
+        ]);
+        let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: self.tiers.clone() };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         let owner = Owner { all: self.settings.sampling, ..Owner::default() };
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })

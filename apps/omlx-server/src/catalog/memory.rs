@@ -1,9 +1,10 @@
-//! The memory guard as it is shown to the owner.
+//! The memory guard and the prefix cache as they are shown to the owner.
 
 use std::time::Instant;
 
 use omlx_engine::guard::{Guard, Strain};
-use omlx_http::Memory;
+use omlx_http::{Memory, Prefixes, Shelf};
+use omlx_kv::tier::{StoreStats, Tiers};
 
 /// What the guard sees now.
 pub(super) fn seen(guard: &Guard) -> Memory {
@@ -23,5 +24,29 @@ pub(super) fn seen(guard: &Guard) -> Memory {
         given_back_bytes: now.given_back_bytes,
         refused: now.refused,
         parked: now.parked,
+    }
+}
+
+/// What is kept of prompts beside the engines.
+pub(super) fn kept(tiers: &Tiers) -> Prefixes {
+    let shelf = |stats: StoreStats| Shelf {
+        blocks: stats.blocks,
+        bytes: stats.bytes,
+        budget_bytes: stats.budget_bytes,
+        hits: stats.hits,
+        evicted: stats.evicted,
+        bad: stats.bad,
+    };
+    let now = tiers.stats();
+    let (disk, writer) = (now.disk.unwrap_or_default(), now.writer.unwrap_or_default());
+    Prefixes {
+        ram: now.ram.map(shelf),
+        disk: now.disk.map(shelf),
+        restored_blocks: now.restored,
+        restored_bytes: now.restored_bytes,
+        declined: now.declined,
+        waiting_blocks: writer.waiting,
+        unwritten_blocks: now.unwritten + writer.skipped + writer.failed + disk.refused + disk.skipped,
+        writing_off: disk.writing_off,
     }
 }

@@ -28,7 +28,7 @@ fn settings() -> Settings {
 }
 
 fn catalog(root: &Path) -> Catalog {
-    Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, None)
+    Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, None, None)
 }
 
 fn models(names: &[&str]) -> tempfile::TempDir {
@@ -149,7 +149,7 @@ fn of_two_with_the_same_name_the_first_counts() {
     let (a, b) = (models(&["m"]), models(&["m"]));
     let roots = [a.path().to_owned(), b.path().to_owned(), a.path().to_owned()];
     let found = roots.iter().flat_map(|root| discover(std::slice::from_ref(root)).models).collect();
-    let catalog = Catalog::new(found, settings(), Device::Cpu, None);
+    let catalog = Catalog::new(found, settings(), Device::Cpu, None, None);
     assert_eq!(catalog.cards().len(), 1);
 }
 
@@ -163,8 +163,8 @@ fn stuck(root: &Path, guard: Option<Arc<Guard>>) -> (Catalog, std::sync::mpsc::S
         }
         load::read(path, device, kv)
     };
-    let mut catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, guard.clone());
-    let mut loader = Loader::new(settings(), Device::Cpu, guard);
+    let mut catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, guard.clone(), None);
+    let mut loader = Loader::new(settings(), Device::Cpu, guard, None);
     (loader.reader, loader.patience) = (Box::new(reader), Duration::from_millis(300));
     catalog.loader = Arc::new(loader);
     (catalog, go)
@@ -214,7 +214,8 @@ impl Meter for Fixed {
 fn guarded(root: &Path, beside_bytes: u64) -> (Catalog, Arc<Guard>) {
     let limits = Limits { most_bytes: (100 << 20) + beside_bytes, spare_bytes: 0, tier: None };
     let guard = Guard::new(limits, Box::new(Fixed));
-    let catalog = Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, Some(Arc::clone(&guard)));
+    let catalog =
+        Catalog::new(discover(&[root.to_owned()]).models, settings(), Device::Cpu, Some(Arc::clone(&guard)), None);
     (catalog, guard)
 }
 
@@ -259,7 +260,8 @@ async fn memory_that_others_hold_may_come_back() {
     let dir = models(&["m"]);
     for (most_bytes, available, never) in [(1 << 30, 1000, false), (1 << 20, 1000, true), (1 << 20, 1 << 30, true)] {
         let guard = Guard::new(Limits { most_bytes, spare_bytes: 0, tier: None }, Box::new(Crowded(available)));
-        let catalog = Catalog::new(discover(&[dir.path().to_owned()]).models, settings(), Device::Cpu, Some(guard));
+        let catalog =
+            Catalog::new(discover(&[dir.path().to_owned()]).models, settings(), Device::Cpu, Some(guard), None);
         let told = catalog.open("m").await.map(|_| ());
         let matches = if never {
             matches!(told, Err(OpenError::NeverFits { .. }))

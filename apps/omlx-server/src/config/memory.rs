@@ -64,6 +64,21 @@ impl FromStr for Memory {
     }
 }
 
+/// Some memory, or none at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct OrOff(pub(crate) Option<Memory>);
+
+impl FromStr for OrOff {
+    type Err = NotMemory;
+
+    fn from_str(text: &str) -> Result<Self, NotMemory> {
+        match text.trim() {
+            "0" | "off" => Ok(Self(None)),
+            text => text.parse().map(Some).map(Self),
+        }
+    }
+}
+
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -11,8 +11,8 @@ use crate::client::{finish, first_event};
 use crate::server::Server;
 
 const CONTEXT: usize = 32_768;
-/// Small enough that the cache's own pages do not look like growth.
-const SMALL_CACHE: [&str; 2] = ["--kv-memory", "12MiB"];
+/// Small enough that the cache's own pages do not look like growth, nor what is kept beside it.
+const SMALL_CACHE: [&str; 4] = ["--kv-memory", "12MiB", "--cache-ram", "8MiB"];
 const ROUNDS: usize = 50;
 
 fn serve(args: &[&str]) -> (tempfile::TempDir, Server) {
@@ -71,7 +71,7 @@ fn check(args: &[&str], at_once: usize, leave: impl Fn(&Server, usize) -> BufRea
 fn life_1_in_prefill() {
     const PROMPT: usize = 5_000;
     // Room for five of them, and long enough to be left in the middle.
-    let small_steps = ["--kv-memory", "26MiB", "--step-tokens", "8"];
+    let small_steps = ["--kv-memory", "26MiB", "--cache-ram", "8MiB", "--step-tokens", "8"];
     let (prompts, _) = check(&small_steps, 5, |server, round| {
         let (before, _) = server.busy();
         let socket = server.completions(&long(round, PROMPT, true)).open();

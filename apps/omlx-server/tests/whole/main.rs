@@ -13,6 +13,7 @@ mod hub;
 mod life;
 mod log;
 mod memory;
+mod prefixes;
 mod pressure;
 mod process;
 mod sampling;

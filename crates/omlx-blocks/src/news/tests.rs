@@ -90,7 +90,7 @@ fn an_end_is_worth_what_the_last_whole_block_sees() {
         ledger.close(B);
         compute(&mut ledger, A, &text, 1);
         ledger.news();
-        ledger.anchor(A);
+        ledger.anchor(A, len);
         assert_eq!(kept(&mut ledger, &text), [(0, expected)], "{len} tokens");
         ledger.close(A);
         assert_eq!(kept(&mut ledger, &text), [(0, expected)], "{len} tokens, at its end");
@@ -99,6 +99,22 @@ fn an_end_is_worth_what_the_last_whole_block_sees() {
         ledger.retire();
         let gone = ledger.evicted();
         assert_eq!(gone.last().map(|gone| (gone.key, gone.behind)), Some((key, false)), "{len} tokens");
+    }
+}
+
+/// The same prompt once more is computed from its last token on, which may stand at the end of a whole block: it needs one before.
+#[test]
+fn a_shorter_beginning_is_worth_as_much() {
+    for (len, beginning, expected) in
+        [(16, 15, vec![2, 3]), (17, 16, vec![3]), (19, 12, vec![2, 3]), (16, 3, vec![0, 1, 2, 3])]
+    {
+        let mut ledger = ledger(&[Reach::Last(4)], 9);
+        let text = tokens(len);
+        compute(&mut ledger, A, &text, 1);
+        ledger.news();
+        ledger.anchor(A, beginning);
+        let expected: Vec<_> = expected.into_iter().map(|index| (0, index)).collect();
+        assert_eq!(kept(&mut ledger, &text), expected, "{beginning} of {len} tokens");
     }
 }
 

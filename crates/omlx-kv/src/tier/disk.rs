@@ -10,6 +10,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,7 +94,7 @@ impl DiskStore {
     /// be made or read. Damaged files are no error.
     pub fn open(config: &DiskConfig) -> Result<(Self, Opened)> {
         let failed = |what, source| Error::Folder { folder: config.folder.clone(), what, source };
-        std::fs::create_dir_all(&config.folder).map_err(|source| failed("it cannot be made", source))?;
+        Folder::make(&config.folder).map_err(|source| failed("it cannot be made", source))?;
         let lock = lock(&config.folder)?;
         Self::start(config, Arc::new(Folder::new(&config.folder)), Some(lock))
     }
@@ -232,7 +233,7 @@ impl Drop for DiskStore {
 fn lock(folder: &Path) -> Result<File> {
     let failed = |what, source| Error::Folder { folder: folder.to_owned(), what, source };
     let mut options = File::options();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(folder.join(LOCK));
+    let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK));
     let mut file = opened.map_err(|source| failed("its lock cannot be made", source))?;
     match file.try_lock() {
         Ok(()) => {}

@@ -4,9 +4,9 @@
 //! thousands of segments would need more open files than a process may have.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -83,6 +83,11 @@ impl Folder {
         Self { path: path.to_owned() }
     }
 
+    /// Makes it, with all above it, where it is not there. What was asked can be read from blocks: nobody else may look into it.
+    pub(crate) fn make(path: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
     fn writable(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.path.join(name))
     }
@@ -102,7 +107,7 @@ impl Medium for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<()> {
-        OpenOptions::new().write(true).create_new(true).open(self.path.join(name)).map(drop)
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path.join(name)).map(drop)
     }
 
     fn write(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
