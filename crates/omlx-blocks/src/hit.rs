@@ -50,7 +50,7 @@ impl Ledger {
         }
     }
 
-    /// Longest usable prefix in tokens: whole blocks, and at least one token is left to compute.
+    /// Longest usable prefix in tokens: whole blocks, then what a tail behind them has; at least one token is left to compute.
     ///
     /// A prefix of length `L` counts if every group has the blocks covering what the token at position `L` sees before
     /// itself: all of them, those of its window, or those of its window and the kept ones at the start.
@@ -60,6 +60,12 @@ impl Ledger {
 
     /// [`hit`](Self::hit) for tokens whose trail is known; what is beyond the trail cannot be found.
     pub fn hit_along(&self, trail: &Trail, tokens: &[u32]) -> usize {
+        let blocks = self.whole_blocks(trail, tokens);
+        blocks * self.block + self.tail_here(trail, tokens, blocks)
+    }
+
+    /// The whole blocks of the longest usable prefix.
+    pub(crate) fn whole_blocks(&self, trail: &Trail, tokens: &[u32]) -> usize {
         let most = (tokens.len().saturating_sub(1) / self.block).min(trail.blocks());
         let found = self.groups.iter().zip(&trail.keys).map(|(group, keys)| self.runs(group, &keys[..most], tokens));
         let found: Vec<Runs> = found.collect();
@@ -67,7 +73,7 @@ impl Ledger {
             let mut groups = self.groups.iter().zip(&found);
             groups.all(|(group, runs)| runs.cover(blocks, self.needed(group, blocks)))
         };
-        (0..=most).rev().find(usable).unwrap_or(0) * self.block
+        (0..=most).rev().find(usable).unwrap_or(0)
     }
 
     fn runs(&self, group: &Group, keys: &[BlockKey], tokens: &[u32]) -> Runs {
@@ -94,7 +100,7 @@ impl Ledger {
     }
 
     /// Starts a sequence whose first `hit` tokens are known; `hit` is what [`hit`](Self::hit) has just answered, or less
-    /// in whole blocks where it still counts.
+    /// in whole blocks where it still counts. A tail is nobody else's from then on.
     ///
     /// # Panics
     /// If the sequence is open already, or the prefix does not count.
@@ -108,7 +114,6 @@ impl Ledger {
     /// If the sequence is open already, the prefix does not count, or the trail is shorter.
     pub fn open_along(&mut self, seq: SeqId, trail: &Trail, tokens: &[u32], hit: usize) {
         assert!(!self.seqs.contains_key(&seq), "{seq:?} is open already");
-        assert!(hit.is_multiple_of(self.block), "a hit is whole blocks");
         let blocks = hit / self.block;
         assert!(blocks <= trail.blocks(), "the trail ends before the hit");
         let mut holdings = Vec::with_capacity(self.groups.len());
@@ -125,12 +130,20 @@ impl Ledger {
                     table.push(id);
                 }
             }
-            holdings.push(Holding { table, keys });
+            let rest = &tokens[blocks * self.block..hit];
+            let tail = (!rest.is_empty()).then(|| keys.last().unwrap_or(&group.root).child(rest));
+            if let Some(key) = &tail {
+                let found = group.pool.find(key, rest);
+                let id = found.unwrap_or_else(|| panic!("group {g} lacks the tail of a hit"));
+                group.pool.take_over(id);
+                table.push(id);
+            }
+            holdings.push(Holding { table, keys, tail });
         }
         self.seqs.insert(seq, holdings);
     }
 
-    /// Gives block `index` of a trail, whose content comes from elsewhere, its name and its place, to be found by the next hit; the caller
+    /// Gives block `index` of a trail, a whole one or a tail, whose content comes from elsewhere, its name and its place, to be found by the next hit; the caller
     /// writes the content there before it asks for anything else. `None` if the block is here already, or if every
     /// block of the group is held.
     ///
@@ -138,13 +151,11 @@ impl Ledger {
     /// first. Adopt a chain from its end to its beginning, so that the beginning stays longest.
     ///
     /// # Panics
-    /// If there is no such group, the trail has no block `index`, or `tokens` is not one block.
+    /// If there is no such group, the trail has no block `index`, or `tokens` is nothing or more than one block.
     pub fn adopt(&mut self, group: GroupId, trail: &Trail, index: usize, tokens: &[u32]) -> Option<BlockId> {
-        assert_eq!(tokens.len(), self.block, "only whole blocks have names");
-        let keys = trail.keys(group);
-        let group = &mut self.groups[group.index()];
-        let parent = index.checked_sub(1).map_or(group.root, |before| keys[before]);
-        group.pool.adopt(keys[index], parent, tokens)
+        assert!((1..=self.block).contains(&tokens.len()), "one block");
+        let (key, parent) = (self.key(group, trail, index, tokens), self.parent(group, trail, index));
+        self.groups[group.index()].pool.adopt(key, parent, tokens)
     }
 }
 

@@ -10,7 +10,8 @@ pub struct Lack {
     pub here: usize,
     /// Tokens that would be known with them.
     pub there: usize,
-    /// The blocks to fetch, by group and index; in each group from the beginning on. Empty if nothing is gained.
+    /// The blocks to fetch, by group and index; in each group from the beginning on, and the tail after all others. Empty if
+    /// nothing is gained.
     pub blocks: Vec<(GroupId, usize)>,
 }
 
@@ -30,22 +31,41 @@ impl Ledger {
     /// Full groups need all blocks of a prefix, windows those within reach of its end. What the pools have no room for beside what
     /// they have of the prefix already is not asked for.
     pub fn lack(&self, trail: &Trail, tokens: &[u32], elsewhere: &dyn Fn(&BlockKey) -> bool) -> Lack {
-        let here = self.hit_along(trail, tokens);
+        let whole = self.whole_blocks(trail, tokens);
+        let here = whole * self.block + self.tail_here(trail, tokens, whole);
         let most = (tokens.len().saturating_sub(1) / self.block).min(trail.blocks());
         let groups = (0..self.groups.len() as u32).map(GroupId);
         let places: Vec<Places> = groups.clone().map(|g| self.places(g, trail, (tokens, most), elsewhere)).collect();
         let needed = |group: GroupId, blocks| self.needed(&self.groups[group.index()], blocks);
         let counts = |&blocks: &usize| groups.clone().zip(&places).all(|(g, p)| p.cover(blocks, &needed(g, blocks)));
-        let Some(there) = (here / self.block + 1..=most).rev().find(counts) else {
-            return Lack { here, there: here, blocks: Vec::new() };
-        };
+        let there = (whole + 1..=most).rev().find(counts).unwrap_or(whole);
         let mut blocks = Vec::new();
-        for (group, places) in groups.zip(&places) {
+        for (group, places) in groups.clone().zip(&places).filter(|_| there > whole) {
             let Needed { kept, window } = needed(group, there);
             let missing = (0..kept).chain(window..there).filter(|&i| places.elsewhere[i + 1] > places.elsewhere[i]);
             blocks.extend(missing.map(|i| (group, i)));
         }
-        Lack { here, there: there * self.block, blocks }
+        // A tail needs one place more in each group, beside all that the prefix takes.
+        let pool = |group: GroupId| &self.groups[group.index()].pool;
+        let has = |group: GroupId, key: &BlockKey, run: &[u32]| {
+            let missing = blocks.iter().filter(|at: &&(GroupId, usize)| at.0 == group).count();
+            let idle = places.get(group.index()).map_or(0, |places| places.idle_at(there, &needed(group, there)));
+            match pool(group).find(key, run) {
+                Some(_) => missing + idle < pool(group).available(),
+                None => elsewhere(key) && missing + idle < pool(group).available(),
+            }
+        };
+        let tail = self.tail(trail, tokens, there, &has);
+        let end = there * self.block + tail;
+        if end <= here {
+            return Lack { here, there: here, blocks: Vec::new() };
+        }
+        let run = &tokens[there * self.block..end];
+        let lacks = |&group: &GroupId| {
+            tail > 0 && pool(group).find(&self.parent(group, trail, there).child(run), run).is_none()
+        };
+        blocks.extend(groups.filter(lacks).map(|group| (group, there)));
+        Lack { here, there: end, blocks }
     }
 
     fn places(
@@ -77,6 +97,11 @@ impl Ledger {
 }
 
 impl Places {
+    /// How many blocks of a prefix are here without a holder.
+    fn idle_at(&self, blocks: usize, &Needed { kept, window }: &Needed) -> usize {
+        self.idle[kept] + self.idle[blocks] - self.idle[window]
+    }
+
     fn cover(&self, blocks: usize, &Needed { kept, window }: &Needed) -> bool {
         if blocks >= self.nowhere.len() {
             return false;

@@ -1,7 +1,7 @@
 //! All groups together: grow, seal, forget, close.
 //!
-//! Sealed blocks never change and are shared by count; the open block at the end of a sequence is private. So nothing is
-//! ever copied on write. Every group of a sequence covers the same tokens; groups differ only in how much of the front
+//! Sealed blocks never change and are shared by count; the open block at the end of a sequence is private, and found again it is
+//! taken over as a whole. So nothing is ever copied on write. Every group of a sequence covers the same tokens; groups differ only in how much of the front
 //! they have forgotten.
 
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub(crate) struct Holding {
     pub(crate) table: BlockTable,
     /// Names of all sealed blocks from the start, forgotten ones too: each is the parent of the next.
     pub(crate) keys: Vec<BlockKey>,
+    /// The name of the tail that it began with.
+    pub(crate) tail: Option<BlockKey>,
 }
 
 /// Who holds which block, for every sequence and group of one cache.
@@ -116,9 +118,14 @@ impl Ledger {
         self.news = news;
     }
 
-    /// Ends a sequence. Its sealed blocks stay findable until their room is needed.
+    /// Ends a sequence. Its sealed blocks stay findable until their room is needed; [`close_with_tail`](Self::close_with_tail) keeps
+    /// more.
     pub fn close(&mut self, seq: SeqId) {
         self.anchor(seq, usize::MAX);
+        self.let_go(seq);
+    }
+
+    pub(crate) fn let_go(&mut self, seq: SeqId) {
         let holdings = self.seqs.remove(&seq);
         let holdings = holdings.unwrap_or_else(|| panic!("{seq:?} is not open"));
         for (mut holding, group) in holdings.into_iter().zip(&mut self.groups) {

@@ -15,6 +15,7 @@ mod pool;
 mod reach;
 mod revise;
 mod table;
+mod tail;
 
 pub use hit::Trail;
 pub use id::{BlockId, GroupId, SeqId, Slot};

@@ -144,7 +144,13 @@ impl Pool {
         self.blocks[id.index()].proven = true;
     }
 
-    /// Names a full private block. If another block has that name already, its one holder moves over to that one and
+    /// Makes a block that nobody holds, and that has a name, somebody's own open one.
+    pub(crate) fn take_over(&mut self, id: BlockId) {
+        self.hold(id);
+        self.reopen(id);
+    }
+
+    /// Names a private block, a full one or a tail. If another block has that name already, its one holder moves over to that one and
     /// the private block is freed: equal tokens under equal parents are stored once.
     pub(crate) fn publish(&mut self, id: BlockId, key: BlockKey, parent: BlockKey, tokens: &[u32]) -> BlockId {
         if let Some(&known) = self.names.get(&key) {

@@ -77,6 +77,7 @@ impl Ledger {
             for id in holding.table.live() {
                 group.pool.hold(id);
             }
+            holding.tail = None; // it has nothing of that block
         }
         self.seqs.insert(new, branch);
         Ok(sealed * block)
@@ -91,11 +92,11 @@ impl Ledger {
         let mut news = self.news.take();
         let (holdings, groups) = self.parts(seq);
         for (holding, group) in holdings.iter().zip(groups) {
-            for key in &holding.keys {
+            for key in holding.keys.iter().chain(&holding.tail) {
                 group.pool.disown(key);
             }
             if let Some(news) = &mut news {
-                news.disowned.extend(&holding.keys);
+                news.disowned.extend(holding.keys.iter().chain(&holding.tail));
             }
         }
         self.close(seq); // while nobody listens: none of it is worth keeping

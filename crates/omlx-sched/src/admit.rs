@@ -62,10 +62,11 @@ impl Sched {
         own.fresh = true;
     }
 
-    /// Gives its blocks back; the sealed ones stay findable.
+    /// Gives its blocks back; what is computed stays findable.
     pub(crate) fn close(&mut self, seq: SeqId) {
-        self.ledger.close(seq);
-        let own = self.seq_mut(seq);
+        let own = self.seqs.get_mut(&seq);
+        let own = own.unwrap_or_else(|| panic!("{seq:?} is unknown"));
+        self.ledger.close_with_tail(seq, &own.tokens[..own.computed]);
         own.computed = 0;
         own.fresh = false;
     }
@@ -76,9 +77,12 @@ impl Sched {
         let fresh: Vec<SeqId> = self.running.values().copied().filter(|seq| self.seqs[seq].fresh).collect();
         for seq in fresh {
             let own = &self.seqs[&seq];
-            let hit = self.ledger.hit_along(&own.trail, &own.tokens);
-            if hit != own.computed {
+            let (hit, block) = (self.ledger.hit_along(&own.trail, &own.tokens), self.ledger.block());
+            // The tail that it has taken over is not to be found again.
+            if hit > own.computed || hit / block != own.computed / block {
                 self.close(seq);
+                let own = &self.seqs[&seq];
+                let hit = self.ledger.hit_along(&own.trail, &own.tokens);
                 self.open(seq, hit);
             }
         }

@@ -95,7 +95,10 @@ impl Sched {
         };
         self.stuck = false;
         if self.running.remove(&own.rank).is_some() {
-            if bad { self.ledger.discard(seq) } else { self.ledger.close(seq) }
+            match bad {
+                true => self.ledger.discard(seq),
+                false => self.ledger.close_with_tail(seq, &own.tokens[..own.computed]),
+            }
         }
         self.waiting.remove(&own.rank);
         self.aside.remove(&seq);

@@ -42,16 +42,16 @@ impl Sched {
         self.ledger.lack(&own.trail, &own.tokens, elsewhere)
     }
 
-    /// A place for block `index` of a sequence's prompt, which was fetched, findable from now on; see
+    /// A place for block `index` of the first `len` tokens of a sequence, which was fetched, findable from now on; see
     /// [`Ledger::adopt`](omlx_blocks::Ledger::adopt). Only between two steps.
     ///
     /// # Panics
     /// If the sequence is unknown, or there is no such group or block.
-    pub fn adopt(&mut self, seq: SeqId, group: GroupId, index: usize) -> Option<BlockId> {
+    pub fn adopt(&mut self, seq: SeqId, group: GroupId, index: usize, len: usize) -> Option<BlockId> {
         let own = self.seqs.get(&seq);
         let own = own.unwrap_or_else(|| panic!("{seq:?} is unknown"));
         let block = self.ledger.block();
-        let tokens = &own.tokens[index * block..(index + 1) * block];
+        let tokens = &own.tokens[index * block..len.min((index + 1) * block)];
         let adopted = self.ledger.adopt(group, &own.trail, index, tokens);
         self.stuck &= adopted.is_none();
         adopted

@@ -39,8 +39,10 @@ enum Move {
         which: usize,
         len: usize,
     },
+    /// With or without its tail.
     Close {
         which: usize,
+        tail: bool,
     },
     Fork {
         which: usize,
@@ -78,7 +80,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         3 => (0..20_usize, 1..6_usize, 0..3_u32).prop_map(|(shared, own, kind)| Move::Open { shared, own, kind }),
         8 => (which.clone(), 1..10_usize).prop_map(|(which, len)| Move::Step { which, len }),
-        2 => which.clone().prop_map(|which| Move::Close { which }),
+        2 => (which.clone(), any::<bool>()).prop_map(|(which, tail)| Move::Close { which, tail }),
         1 => which.clone().prop_map(|which| Move::Fork { which }),
         1 => (which.clone(), 0..40_usize).prop_map(|(which, back)| Move::Truncate { which, back }),
         1 => which.prop_map(|which| Move::Discard { which }),

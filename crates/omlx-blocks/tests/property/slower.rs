@@ -27,24 +27,24 @@ pub(crate) struct Slower {
     /// What the slower place has.
     elsewhere: BTreeSet<BlockKey>,
     /// Sealed in a group that sees everything: it has to be told of these.
-    owed: BTreeSet<BlockKey>,
+    pub(crate) owed: BTreeSet<BlockKey>,
     /// The names of what was discarded: it has to be told of these, and of no others.
     disowned: Vec<BlockKey>,
 }
 
 impl World {
     pub(crate) fn was_named(&mut self, group: GroupId, tokens: &[u32], block: usize) -> BlockKey {
-        let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
+        let (start, end) = (block * BLOCK, tokens.len().min((block + 1) * BLOCK));
         let trail = self.ledger.trail(&tokens[..end]);
-        let keys = trail.keys(group);
+        let (keys, key) = (trail.keys(group), self.ledger.key(group, &trail, block, &tokens[start..end]));
         let content = (start..end).map(|pos| Some((history(&tokens[..=pos]), pos))).collect();
         let parent = block.checked_sub(1).map(|before| keys[before]);
         let known = Known { group, parent, tokens: tokens[start..end].to_vec(), content };
-        self.slower.names.insert(keys[block], known);
-        if let Some(named) = self.ledger.named(group, &keys[block]) {
-            self.slower.here.insert(keys[block], named.block);
+        self.slower.names.insert(key, known);
+        if let Some(named) = self.ledger.named(group, &key) {
+            self.slower.here.insert(key, named.block);
         }
-        keys[block]
+        key
     }
 
     pub(crate) fn was_sealed(&mut self, tokens: &[u32], blocks: Range<usize>) {
@@ -58,10 +58,16 @@ impl World {
         }
     }
 
-    pub(crate) fn was_disowned(&mut self, tokens: &[u32]) {
+    /// A sequence was discarded, and the prefix in whose tail it began with it.
+    pub(crate) fn was_disowned(&mut self, tokens: &[u32], tail: &[u32]) {
         let trail = self.ledger.trail(tokens);
         let groups = (0..self.reaches.len() as u32).map(GroupId);
-        self.slower.disowned = groups.flat_map(|group| trail.keys(group).to_vec()).collect();
+        self.slower.disowned = groups.clone().flat_map(|group| trail.keys(group).to_vec()).collect();
+        if !tail.is_empty() {
+            let (trail, block) = (self.ledger.trail(tail), tail.len() / BLOCK);
+            let key = |group| self.ledger.key(group, &trail, block, &tail[block * BLOCK..]);
+            self.slower.disowned.extend(groups.map(key));
+        }
     }
 
     /// What could be found when anybody looked last and cannot be found now.
@@ -97,7 +103,11 @@ impl World {
                 assert_eq!(*roots.entry(group).or_insert(parent), parent, "first blocks have one root");
             }
             assert_eq!(self.slower.here.get(&key), Some(&block), "{key:?} was elsewhere");
-            assert_eq!(self.content(group, block), known.content, "{key:?} stands no more at the place it lost");
+            assert_eq!(
+                self.content(group, block)[..tokens.len()],
+                known.content,
+                "{key:?} stands no more at the place it lost"
+            );
             assert!(!behind || self.reaches[group.index()] != Reach::All, "nothing is behind where all is seen");
             assert!(names.insert(key), "{key:?} is told of twice");
             self.slower.elsewhere.insert(key);
@@ -111,7 +121,11 @@ impl World {
         self.vanished();
         for (key, &block) in &self.slower.here {
             let known = &self.slower.names[key];
-            assert_eq!(self.content(known.group, block), known.content, "{key:?} leads to another's content");
+            assert_eq!(
+                self.content(known.group, block)[..known.tokens.len()],
+                known.content,
+                "{key:?} leads to another's content"
+            );
         }
     }
 
@@ -140,43 +154,54 @@ impl World {
             self.slower.elsewhere.iter().copied().filter(|key| drawn(key, seed) > 0).collect();
         let lack = self.ledger.lack(&trail, tokens, &|key| elsewhere.contains(key));
         assert_eq!(lack.here, self.ledger.hit(tokens));
-        let most = (tokens.len() - 1) / BLOCK;
-        let longer = (lack.here / BLOCK + 1..=most).rev();
+        // Whole blocks first, then the longest tail behind the most of them.
+        let (here, most) = (lack.here / BLOCK * BLOCK, tokens.len() - 1);
+        let longer = (here + 1..=most).rev().filter(|end| end % BLOCK == 0);
         let found: Vec<_> = longer.map(|end| (end, self.missing(tokens, end, &elsewhere))).collect();
-        let (there, blocks) = match found.into_iter().find_map(|(end, missing)| Some((end * BLOCK, missing?))) {
-            Some(best) => best,
-            None => (lack.here, Vec::new()),
-        };
+        let whole = found.into_iter().find_map(|(end, missing)| Some((end, missing?)));
+        let end = whole.as_ref().map_or(here, |whole| whole.0);
+        let longer = (end.max(lack.here) + 1..=most.min(end + BLOCK - 1)).rev();
+        let found: Vec<_> = longer.map(|end| (end, self.missing(tokens, end, &elsewhere))).collect();
+        let tail = found.into_iter().find_map(|(end, missing)| Some((end, missing?)));
+        let (there, blocks) = tail.or(whole).unwrap_or((lack.here, Vec::new()));
         assert_eq!((lack.there, &lack.blocks), (there, &blocks), "{} are here", lack.here);
         self.ledger.freshen(&trail, there);
         for at in blocks {
-            assert!(self.bring(&trail, tokens, at), "{at:?} finds no room");
+            assert!(self.bring(&trail, &tokens[..there], at), "{at:?} finds no room");
         }
         assert_eq!(self.ledger.hit(tokens), there, "{} were here", lack.here);
     }
 
-    /// Which blocks a prefix lacks, if all of them are elsewhere and there is room for them beside what is here of it.
+    /// Which blocks a prefix of `end` tokens lacks, if all of them are elsewhere and there is room for them beside what is here of it.
     fn missing(&self, tokens: &[u32], end: usize, elsewhere: &BTreeSet<BlockKey>) -> Option<Vec<(GroupId, usize)>> {
         let trail = self.ledger.trail(tokens);
-        let mut all = Vec::new();
+        let name = |group, block: usize| {
+            self.ledger.key(group, &trail, block, &tokens[block * BLOCK..end.min((block + 1) * BLOCK)])
+        };
+        let (mut all, mut tails) = (Vec::new(), Vec::new());
         for (g, &reach) in self.reaches.iter().enumerate() {
             let group = GroupId(g as u32);
             let tables = self.seqs.keys().map(|&seq| self.ledger.table(seq, group));
             let held: BTreeSet<BlockId> = tables.flat_map(|table| table.live().collect::<Vec<_>>()).collect();
-            let needed: BTreeSet<usize> = sees(reach, end * BLOCK).into_iter().map(|p| p / BLOCK).collect();
+            // A tail hangs on what its last whole block sees.
+            let whole = end / BLOCK * BLOCK;
+            let mut needed: BTreeSet<usize> = sees(reach, whole).into_iter().map(|p| p / BLOCK).collect();
+            needed.extend((whole < end).then_some(whole / BLOCK));
             let (mut missing, mut idle) = (Vec::new(), 0);
             for block in needed {
-                match self.ledger.named(group, &trail.keys(group)[block]) {
+                match self.ledger.named(group, &name(group, block)) {
                     Some(named) => idle += usize::from(!held.contains(&named.block)),
                     None => missing.push((group, block)),
                 }
             }
-            let there = missing.iter().all(|&(_, block)| elsewhere.contains(&trail.keys(group)[block]));
+            let there = missing.iter().all(|&(_, block)| elsewhere.contains(&name(group, block)));
             if !there || missing.len() + idle > self.ledger.free_blocks(group) {
                 return None;
             }
+            tails.extend(missing.pop_if(|at| at.1 == end / BLOCK));
             all.extend(missing);
         }
+        all.extend(tails);
         Some(all)
     }
 }

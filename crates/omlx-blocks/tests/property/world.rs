@@ -18,6 +18,8 @@ pub(crate) struct Seq {
     pub(crate) computed: usize,
     /// Blocks it holds that were discarded by another: nobody finds them, and others may have computed them anew.
     disowned: BTreeSet<usize>,
+    /// It began in the middle of a block, with these tokens before it.
+    tail: Vec<u32>,
 }
 
 pub(crate) struct World {
@@ -29,6 +31,8 @@ pub(crate) struct World {
     pub(crate) seqs: BTreeMap<SeqId, Seq>,
     /// Every prefix that some sequence has sealed, or that was brought, by group.
     pub(crate) sealed: Vec<BTreeSet<Vec<u32>>>,
+    /// Every prefix that ends in a tail which nobody has taken over, by group.
+    pub(crate) tails: Vec<BTreeSet<Vec<u32>>>,
     /// What slower places have been told.
     pub(crate) slower: Slower,
     next: u64,
@@ -66,6 +70,7 @@ impl World {
             ledger,
             memory: vec![vec![None; blocks * BLOCK]; reaches.len()],
             sealed: vec![BTreeSet::new(); reaches.len()],
+            tails: vec![BTreeSet::new(); reaches.len()],
             slower: Slower::default(),
             reaches,
             ample,
@@ -100,10 +105,7 @@ impl World {
         match step {
             Move::Open { shared, own, kind } => self.open(shared, own, kind),
             Move::Step { which, len } => self.on(which, |world, seq| world.step(seq, len)),
-            Move::Close { which } => self.on(which, |world, seq| {
-                world.ledger.close(seq);
-                world.seqs.remove(&seq);
-            }),
+            Move::Close { which, tail } => self.on(which, |world, seq| world.close(seq, tail)),
             Move::Fork { which } => self.on(which, Self::fork),
             Move::Truncate { which, back } => {
                 self.on(which, |world, seq| world.truncate(seq, back));
@@ -128,12 +130,35 @@ impl World {
         }
         let tokens = prompt(shared, own, kind);
         let hit = self.ledger.hit(&tokens);
-        assert!(hit < tokens.len() && hit.is_multiple_of(BLOCK));
+        assert!(hit < tokens.len());
         let best = self.best_hit(&tokens);
         assert!(hit == best || (!self.ample && hit < best), "hit {hit}, best {best}");
         let seq = self.fresh();
         self.ledger.open(seq, &tokens, hit);
-        self.seqs.insert(seq, Seq { tokens, computed: hit, disowned: BTreeSet::new() });
+        let tail = if hit.is_multiple_of(BLOCK) { Vec::new() } else { tokens[..hit].to_vec() };
+        self.tails.iter_mut().for_each(|tails| {
+            tails.remove(&tokens[..hit]);
+        });
+        self.seqs.insert(seq, Seq { tokens, computed: hit, disowned: BTreeSet::new(), tail });
+    }
+
+    fn close(&mut self, seq: SeqId, tail: bool) {
+        let own = self.seqs.remove(&seq).expect("open");
+        let done = &own.tokens[..own.computed];
+        if !tail {
+            return self.ledger.close(seq);
+        }
+        self.ledger.close_with_tail(seq, done);
+        if !done.len().is_multiple_of(BLOCK) {
+            for g in 0..self.reaches.len() {
+                let new = self.tails[g].insert(done.to_vec());
+                let key = self.was_named(GroupId(g as u32), done, done.len() / BLOCK);
+                // One that may have been evicted since it was told of may be told of again.
+                if new && self.ample {
+                    self.slower.owed.insert(key);
+                }
+            }
+        }
     }
 
     /// The hit rule, spelled out.
@@ -144,7 +169,9 @@ impl World {
                 needed.map(|p| (p / BLOCK + 1) * BLOCK).all(|end| sealed.contains(&tokens[..end]))
             })
         };
-        (0..tokens.len()).rev().filter(|len| len % BLOCK == 0).find(|&len| known(len)).unwrap_or(0)
+        let whole = (0..tokens.len()).rev().filter(|len| len % BLOCK == 0).find(|&len| known(len)).unwrap_or(0);
+        let tail = |len: &usize| self.tails.iter().all(|tails| tails.contains(&tokens[..*len]));
+        (whole + 1..tokens.len().min(whole + BLOCK)).rev().find(tail).unwrap_or(whole)
     }
 
     fn step(&mut self, seq: SeqId, len: usize) {
@@ -184,7 +211,7 @@ impl World {
         match self.ledger.fork(seq, new) {
             Ok(shared) => {
                 assert_eq!(shared, own.computed / BLOCK * BLOCK);
-                self.seqs.insert(new, Seq { computed: shared, ..own });
+                self.seqs.insert(new, Seq { computed: shared, tail: Vec::new(), ..own });
                 self.sees_its_past(new, shared);
             }
             Err(Uncut::Forgotten { group, from }) => {
@@ -239,7 +266,10 @@ impl World {
     fn discard(&mut self, seq: SeqId) {
         self.ledger.discard(seq);
         let own = self.seqs.remove(&seq).expect("open");
-        self.was_disowned(&own.tokens[..own.computed]);
+        self.was_disowned(&own.tokens[..own.computed], &own.tail);
+        self.tails.iter_mut().for_each(|tails| {
+            tails.remove(&own.tail);
+        });
         for block in 0..own.computed / BLOCK {
             let prefix = &own.tokens[..(block + 1) * BLOCK];
             let known = self.sealed.iter_mut().map(|sealed| sealed.remove(prefix));
@@ -269,14 +299,15 @@ impl World {
 
     /// Adopts one block and writes it.
     pub(crate) fn bring(&mut self, trail: &Trail, tokens: &[u32], (group, block): (GroupId, usize)) -> bool {
-        let end = (block + 1) * BLOCK;
-        let adopted = self.ledger.adopt(group, trail, block, &tokens[end - BLOCK..end]);
+        let (start, end) = (block * BLOCK, tokens.len().min((block + 1) * BLOCK));
+        let adopted = self.ledger.adopt(group, trail, block, &tokens[start..end]);
         self.hears_who_lost_a_place();
         let Some(id) = adopted else { return false };
-        for pos in end - BLOCK..end {
+        for pos in start..end {
             self.memory[group.index()][id.index() * BLOCK + pos % BLOCK] = Some((history(&tokens[..=pos]), pos));
         }
-        self.sealed[group.index()].insert(tokens[..end].to_vec());
+        let known = if end - start == BLOCK { &mut self.sealed } else { &mut self.tails };
+        known[group.index()].insert(tokens[..end].to_vec());
         self.was_named(group, tokens, block);
         true
     }

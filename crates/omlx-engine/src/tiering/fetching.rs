@@ -67,7 +67,11 @@ impl Engine {
         // All of it, what the pools have too: a chain that is used keeps its front in every place.
         groups.for_each(|group| tiers.touch(sched.trail(seq).keys(group)));
         let lack = sched.lack(seq, &|key| tiers.find(key).is_some());
-        let key = |&(group, index): &(GroupId, usize)| sched.trail(seq).keys(group)[index];
+        let (size, tokens) = (sched.ledger().block(), &sched.tokens(seq)[..lack.there]);
+        let key = |&(group, index): &(GroupId, usize)| {
+            let run = &tokens[index * size..lack.there.min((index + 1) * size)];
+            sched.ledger().key(group, sched.trail(seq), index, run)
+        };
         let Some(first) = lack.blocks.first().map(key) else {
             return sched.take_back(seq);
         };
@@ -130,7 +134,7 @@ impl Engine {
                 Next::Block(bytes) => {
                     let (seq, at) = (fetching.seq, fetching.blocks[fetching.come]);
                     fetching.come += 1;
-                    let place = sched.adopt(seq, at.0, at.1);
+                    let place = sched.adopt(seq, at.0, at.1, fetching.there);
                     tiering.spill(sched, kv);
                     match place {
                         Some(id) => {
@@ -200,7 +204,7 @@ fn wanted(sched: &Sched, kv: &KvCache, seq: SeqId, lack: &Lack, blocks: &[(Group
     let size = sched.ledger().block();
     let tokens = &sched.tokens(seq)[..lack.there];
     let one = |&(group, index, key): &(GroupId, usize, BlockKey)| {
-        let tokens: Arc<[u32]> = tokens[index * size..(index + 1) * size].into();
+        let tokens: Arc<[u32]> = tokens[index * size..lack.there.min((index + 1) * size)].into();
         Wanted { key, tokens, len: kv.block_len(group) }
     };
     blocks.iter().map(one).collect()

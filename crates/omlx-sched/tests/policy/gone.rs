@@ -95,7 +95,7 @@ fn who_is_set_aside_blocks_nobody() {
     check(&mut sched, &[&[(2, 0, 4)]]);
     assert!(!sched.set_aside(SeqId(2)), "it runs");
     for i in (0..2).rev() {
-        assert!(sched.adopt(SeqId(1), G, i).is_some());
+        assert!(sched.adopt(SeqId(1), G, i, usize::MAX).is_some());
     }
     sched.take_back(SeqId(1));
     check(&mut sched, &[&[(2, 4, 1)], &[(1, 8, 1)]]);

@@ -14,6 +14,7 @@ const INTERESTING: &[&str] = &[
     "cancelled while set aside",
     "chunks below the step for the target",
     "comebacks through prefix keys",
+    "starts in the middle of a block",
     "done",
     "ends at the pool's limit",
     "failed steps",

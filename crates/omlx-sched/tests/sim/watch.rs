@@ -83,15 +83,16 @@ impl World {
 
     fn starts_on_a_hit(&mut self, seq: SeqId, start: usize) {
         let ticket = &self.tickets[&seq];
-        assert!(start.is_multiple_of(BLOCK) && start < ticket.tokens.len());
+        assert!(start < ticket.tokens.len());
         let cached = self.sched.cached(seq);
         assert!(cached < ticket.prompt);
         let first = ticket.tokens.len() == ticket.prompt && cached == start;
         let what = if first { "cached" } else { "comebacks through prefix keys" };
         self.totals.count(what, usize::from(start > 0));
+        self.totals.count("starts in the middle of a block", usize::from(!start.is_multiple_of(BLOCK)));
         for group in self.groups() {
             let table = self.sched.ledger().table(seq, group);
-            let found = table.live().take(start / BLOCK - table.forgotten());
+            let found = table.live().take(start.div_ceil(BLOCK) - table.forgotten());
             for id in found {
                 assert!(!self.bad.contains(&(group.index(), id.index())), "{seq:?} was given a bad block");
             }

@@ -282,7 +282,7 @@ impl World {
                 for i in (0..blocks).rev() {
                     let (from, to) = (i * BLOCK, (i + 1) * BLOCK);
                     let ticket = &self.tickets[&seq];
-                    if let Some(id) = self.sched.adopt(seq, group, i) {
+                    if let Some(id) = self.sched.adopt(seq, group, i, to) {
                         for pos in from..to {
                             let slot = id.index() * BLOCK + pos % BLOCK;
                             self.memory[group.index()][slot] = Some((ticket.histories[pos], pos));
