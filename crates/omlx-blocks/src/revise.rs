@@ -77,7 +77,6 @@ impl Ledger {
             for id in holding.table.live() {
                 group.pool.hold(id);
             }
-            holding.tail = None; // it has nothing of that block
         }
         self.seqs.insert(new, branch);
         Ok(sealed * block)

@@ -193,5 +193,6 @@ fn a_bad_sequence_takes_the_tail_that_it_began_with_along() {
     let trail = ledger.trail(&text);
     let expected = vec![trail.keys(FIRST)[0], ledger.key(FIRST, &trail, 1, &text[4..])];
     assert_eq!(ledger.news().disowned, expected);
+    assert!(ledger.named(FIRST, &expected[1]).is_none());
     assert_eq!(ledger.hit(&more), 0);
 }

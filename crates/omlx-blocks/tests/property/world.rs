@@ -211,7 +211,7 @@ impl World {
         match self.ledger.fork(seq, new) {
             Ok(shared) => {
                 assert_eq!(shared, own.computed / BLOCK * BLOCK);
-                self.seqs.insert(new, Seq { computed: shared, tail: Vec::new(), ..own });
+                self.seqs.insert(new, Seq { computed: shared, ..own });
                 self.sees_its_past(new, shared);
             }
             Err(Uncut::Forgotten { group, from }) => {
