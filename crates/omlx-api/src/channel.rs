@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use crate::probe::{Asked, Known};
 use crate::reply::{Reply, Ticket, pair};
 use crate::{Busy, Generate};
 
@@ -31,6 +32,8 @@ pub fn channel(depth: usize) -> (EngineHandle, Mailbox) {
 pub enum Command {
     /// A request, and where its answer goes.
     Generate(Box<Generate>, Reply),
+    /// A prompt, and where to say how much of it is known.
+    Probe(Vec<u32>, Asked),
     /// Stop at this step boundary. Told once.
     Stop,
     /// Somebody has rung the [`Bell`], or a deadline has come: nothing is asked, but the world has changed. Told only to who slept.
@@ -73,7 +76,8 @@ struct Door {
 
 #[derive(Debug)]
 struct State {
-    queue: VecDeque<(Box<Generate>, Reply)>,
+    /// Requests and probes.
+    queue: VecDeque<Command>,
     /// The mailbox exists.
     open: bool,
     stop: Stop,
@@ -106,6 +110,19 @@ impl EngineHandle {
     /// Hands a request over. Never waits: a full mailbox is [`Busy::Full`] at once.
     pub async fn generate(&self, request: Generate) -> Result<Ticket, Busy> {
         let (reply, ticket) = pair();
+        self.send(Command::Generate(Box::new(request), reply))?;
+        Ok(ticket)
+    }
+
+    /// Asks how much of a prompt is known. Answered between two steps; a full mailbox is [`Busy::Full`] at once, and an engine that ends
+    /// meanwhile is [`Busy::Stopped`].
+    pub async fn probe(&self, tokens: Vec<u32>) -> Result<Known, Busy> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.send(Command::Probe(tokens, Asked(sender)))?;
+        receiver.await.map_err(|_dropped| Busy::Stopped)
+    }
+
+    fn send(&self, command: Command) -> Result<(), Busy> {
         {
             let mut state = self.door.state();
             if !state.open || state.stop != Stop::No {
@@ -114,16 +131,16 @@ impl EngineHandle {
             if state.queue.len() >= self.door.depth {
                 return Err(Busy::Full);
             }
-            state.queue.push_back((Box::new(request), reply));
+            state.queue.push_back(command);
         }
         self.door.changed.notify_one();
-        Ok(ticket)
+        Ok(())
     }
 
     /// What the engine last said about itself, with the requests still in the mailbox counted as waiting.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.door.state();
-        let unopened = state.queue.len();
+        let unopened = state.queue.iter().filter(|command| matches!(command, Command::Generate(..))).count();
         Snapshot { waiting: state.snapshot.waiting + unopened, ..state.snapshot }
     }
 
@@ -201,7 +218,7 @@ impl Mailbox {
             state.stop = Stop::Told;
             return Some(Command::Stop);
         }
-        state.queue.pop_front().map(|(request, reply)| Command::Generate(request, reply))
+        state.queue.pop_front()
     }
 
     /// Blocks the calling thread, asleep, until there is a request or somebody rings. `None`: told to stop, or all handles are gone, so
@@ -223,8 +240,8 @@ impl Mailbox {
                 state.stop = Stop::Told;
                 return None;
             }
-            if let Some((request, reply)) = state.queue.pop_front() {
-                return Some(Command::Generate(request, reply));
+            if let Some(command) = state.queue.pop_front() {
+                return Some(command);
             }
             if state.handles == 0 && deadline.is_none() {
                 return None;

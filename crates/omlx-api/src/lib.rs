@@ -7,10 +7,12 @@
 
 mod channel;
 mod event;
+mod probe;
 mod reply;
 mod request;
 
 pub use channel::{Bell, Command, EngineHandle, Mailbox, Snapshot, channel};
 pub use event::{Busy, Event, Fault, Finish, Logprobs, Refusal, Usage};
+pub use probe::{Asked, Heat, Known};
 pub use reply::{Reply, Ticket};
 pub use request::{Generate, Priority, Sampling, TokenMask};

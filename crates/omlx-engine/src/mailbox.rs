@@ -24,6 +24,7 @@ impl Engine {
             for _ in 0..self.depth {
                 match self.mailbox.try_next() {
                     Some(Command::Generate(request, reply)) => self.admit(*request, reply),
+                    Some(Command::Probe(tokens, asked)) => asked.answer(self.known(&tokens)),
                     Some(Command::Stop) => return false,
                     Some(Command::Look) | None => break,
                 }
@@ -45,6 +46,7 @@ impl Engine {
                     self.press(Asked::Now);
                     self.admit(*request, reply);
                 }
+                Some(Command::Probe(tokens, asked)) => asked.answer(self.known(&tokens)),
                 // Whoever rang has just looked.
                 Some(Command::Look) => self.press(Asked::Last),
                 Some(Command::Stop) | None => return false,

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 
 mod backlog;
 mod fetching;
+mod probe;
 mod rate;
 
 /// Bytes that are copied out for the writer between two steps: some milliseconds.
@@ -48,6 +49,11 @@ impl Tiering {
     /// A step with so many tokens of prompts has taken so long.
     pub(crate) fn took(&mut self, tokens: usize, time: Duration) {
         self.rate.took(tokens, time);
+    }
+
+    /// Whether so many tokens are sooner brought back, in the estimated time, than computed.
+    fn pays(&self, estimate: Duration, tokens: usize) -> bool {
+        self.rate.time(tokens).is_none_or(|computed| estimate <= computed)
     }
 
     /// Gives up memory of the host, once a reading of the guard, and answers how many bytes.

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 mod deliver;
 mod messages;
 pub(crate) mod models;
+pub(crate) mod probe;
 mod refuse;
 mod start;
 mod wire;

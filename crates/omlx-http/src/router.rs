@@ -16,11 +16,11 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::health::{health, status};
 use crate::metrics::{Metrics, metrics};
-use crate::openai::{PREPARING_KIB, chat, completions, models};
+use crate::openai::{PREPARING_KIB, chat, completions, models, probe};
 use crate::trace::trace;
 
 /// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.
-pub(crate) const ROUTES: [(&str, &str); 7] = [
+pub(crate) const ROUTES: [(&str, &str); 8] = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
     ("POST", "/v1/chat/completions"),
@@ -28,6 +28,7 @@ pub(crate) const ROUTES: [(&str, &str); 7] = [
     ("GET", "/health"),
     ("GET", "/metrics"),
     ("GET", "/api/status"),
+    ("POST", "/api/cache/probe"),
 ];
 
 /// All routes with their methods.
@@ -88,6 +89,7 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))
         .route("/api/status", get(status))
+        .route("/api/cache/probe", post(probe::probe))
         .method_not_allowed_fallback(wrong_method)
         .fallback(no_route)
         .layer(limit)

@@ -5,6 +5,17 @@ use omlx_blocks::{SeqId, Trail};
 use crate::seq::Seq;
 use crate::{Arrival, Branch, Refused, Sched};
 
+/// What somebody leaves in the cache who goes before the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// All that was computed can be found.
+    Sound,
+    /// A step that failed wrote into the open block.
+    HalfWritten,
+    /// Nothing is to be found.
+    Bad,
+}
+
 impl Sched {
     /// Puts a sequence into the queue, or says why not.
     ///
@@ -79,25 +90,26 @@ impl Sched {
     ///
     /// Between a plan and its settling this is fine too: the row is then ignored, its sampled token included.
     pub fn cancel(&mut self, seq: SeqId) {
-        self.drop_as(seq, false);
+        self.drop_as(seq, Left::Sound);
     }
 
     /// Drops a sequence whose content is not to be trusted, because its logits were not numbers: like
     /// [`cancel`](Self::cancel), but none of the blocks of a running one is found again, neither what this step computed
     /// nor what earlier chunks did nor what it had from the cache. To be said before the step is settled.
     pub fn discard(&mut self, seq: SeqId) {
-        self.drop_as(seq, true);
+        self.drop_as(seq, Left::Bad);
     }
 
-    fn drop_as(&mut self, seq: SeqId, bad: bool) {
+    pub(crate) fn drop_as(&mut self, seq: SeqId, left: Left) {
         let Some(own) = self.seqs.remove(&seq) else {
             return;
         };
         self.stuck = false;
         if self.running.remove(&own.rank).is_some() {
-            match bad {
-                true => self.ledger.discard(seq),
-                false => self.ledger.close_with_tail(seq, &own.tokens[..own.computed]),
+            match left {
+                Left::Sound => self.ledger.close_with_tail(seq, &own.tokens[..own.computed]),
+                Left::HalfWritten => self.ledger.close(seq),
+                Left::Bad => self.ledger.discard(seq),
             }
         }
         self.waiting.remove(&own.rank);

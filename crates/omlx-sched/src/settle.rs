@@ -2,6 +2,7 @@
 
 use omlx_blocks::SeqId;
 
+use crate::door::Left;
 use crate::{Finish, Outcome, Plan, Row, Sched};
 
 /// The token chosen for one row that wanted logits.
@@ -41,7 +42,7 @@ impl Sched {
     pub fn fail(&mut self, plan: &Plan) -> Vec<SeqId> {
         let here = plan.rows.iter().map(|row| row.seq).filter(|seq| self.seqs.contains_key(seq));
         let failed: Vec<SeqId> = here.collect();
-        failed.iter().for_each(|&seq| self.cancel(seq));
+        failed.iter().for_each(|&seq| self.drop_as(seq, Left::HalfWritten));
         failed
     }
 

@@ -268,3 +268,56 @@ fn flags_that_cannot_be_meant() {
     let said = Command::new(env!("CARGO_BIN_EXE_omlx-server")).args(["cache", "--help"]).output().unwrap();
     assert!(["ls", "verify", "clear"].iter().all(|task| text(&said).contains(task)), "{}", text(&said));
 }
+
+/// What the probe says, and whether a request then finds just that.
+#[track_caller]
+fn probed(server: &Server, path: &str, request: &Value) -> (Vec<String>, u64) {
+    let probe = || crate::client::post(server.port, "/api/cache/probe", request).send().ok();
+    let said = probe();
+    assert_eq!(probe(), said, "asking changes nothing");
+    let usage = crate::client::post(server.port, path, request).send().ok()["usage"].clone();
+    let cached = &usage["prompt_tokens_details"]["cached_tokens"];
+    assert_eq!((&said["prompt_tokens"], &said["cached_tokens"]), (&usage["prompt_tokens"], cached), "{said}");
+    let blocks = said["blocks"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+    (blocks, cached.as_u64().unwrap())
+}
+
+/// PFX-5. A template's arguments are part of what is asked.
+#[test]
+fn the_probe_says_what_a_request_finds() {
+    let house = House::new();
+    let template = "{% if enable_thinking %}think {% endif %}{% for m in messages %}{{ m['content'] }}{% endfor %}";
+    std::fs::write(house.dir.path().join("models/window/chat_template.jinja"), template).unwrap();
+    let chat = |thinks: Value| {
+        json!({"model": "window", "messages": [{"role": "user", "content": prompt(7)}], "max_tokens": 3,
+               "chat_template_kwargs": {"enable_thinking": thinks}})
+    };
+    let all = PROMPT.div_ceil(BLOCK as usize);
+    let of = |word: &str, count: usize| vec![word.to_owned(); count];
+    let server = house.serve_kept(&["--cache-ram", "off"]);
+    for (path, request) in [("/v1/completions", request("full", 7)), ("/v1/chat/completions", chat(json!(false)))] {
+        assert_eq!(probed(&server, path, &request), (of("cold", all), 0));
+        let (blocks, cached) = probed(&server, path, &request);
+        assert_eq!((&blocks[..all - 1], cached), (&of("hot", all - 1)[..], MOST));
+    }
+    // Other arguments, another beginning; then the first ones again.
+    let (blocks, cached) = probed(&server, "/v1/chat/completions", &chat(json!(true)));
+    assert_eq!((&blocks[0][..], cached), ("cold", 0));
+    assert_eq!(probed(&server, "/v1/chat/completions", &chat(json!(true))).1, (PROMPT as u64 + 5) / BLOCK * BLOCK);
+    assert_eq!(probed(&server, "/v1/chat/completions", &chat(json!(false))).1, MOST);
+    stop(server);
+    let server = house.serve_kept(&["--cache-ram", "off"]);
+    for (path, request) in [("/v1/completions", request("full", 7)), ("/v1/chat/completions", chat(json!(false)))] {
+        let (blocks, cached) = probed(&server, path, &request);
+        // Of the model with windows the last of a window come from disk, and all of the layer that sees everything.
+        assert_eq!((&blocks[..all - 1], cached), (&of("disk", all - 1)[..], MOST));
+    }
+    let probe = |body: &Value| crate::client::post(server.port, "/api/cache/probe", body).send();
+    let told = |body: Value, status| probe(&body).error(status)["message"].as_str().unwrap().to_owned();
+    assert!(told(json!({"model": "full"}), 400).contains("`messages` or `prompt`"));
+    assert!(told(json!({"model": "full", "prompt": ["a", "b"]}), 400).contains("prompt"));
+    assert!(told(json!({"model": "full", "prompt": ""}), 400).contains("empty"));
+    assert!(told(json!({"model": "full", "prompt": [999_999]}), 400).contains("999999"));
+    assert!(told(json!({"model": "full", "prompt": "x".repeat(9000)}), 400).contains("context"));
+    assert!(told(json!({"model": "nobody", "prompt": "x"}), 404).contains("nobody"));
+}

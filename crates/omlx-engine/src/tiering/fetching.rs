@@ -83,8 +83,7 @@ impl Engine {
         }
         let blocks: Vec<_> = lack.blocks.iter().map(|at| (at.0, at.1, key(at))).collect();
         let estimate = estimate(tiers, &self.kv, &blocks);
-        let computed = tiering.rate.time(lack.there - lack.here);
-        if rounds > ROUNDS || computed.is_some_and(|computed| estimate > computed) {
+        if rounds > ROUNDS || !tiering.pays(estimate, lack.there - lack.here) {
             tiers.declined();
             return sched.take_back(seq);
         }
@@ -190,7 +189,7 @@ impl Engine {
 }
 
 /// About how long the blocks take.
-fn estimate(tiers: &Tiers, kv: &KvCache, blocks: &[(GroupId, usize, BlockKey)]) -> Duration {
+pub(super) fn estimate(tiers: &Tiers, kv: &KvCache, blocks: &[(GroupId, usize, BlockKey)]) -> Duration {
     let (mut ram, mut disk) = (0, 0);
     for (group, _, key) in blocks {
         let bytes = kv.block_len(*group) as u64;

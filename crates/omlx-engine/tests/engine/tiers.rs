@@ -159,7 +159,7 @@ fn turns(name: &str, restart: bool) {
     end(&engine);
 }
 
-/// PFX-1's loss: never more than the block that was not full.
+/// Turn after turn nothing is computed twice: not even the block that was not full (PFX-1).
 #[test]
 fn a_conversation_computes_only_what_is_new() {
     for name in MODELS {

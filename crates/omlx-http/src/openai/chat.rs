@@ -17,6 +17,7 @@ use super::wire::{
 use crate::account::Account;
 use crate::answer::{Part, Scored, word};
 use crate::body::Body;
+use crate::catalog::Served;
 use crate::error::Error;
 use crate::router::App;
 
@@ -30,24 +31,28 @@ pub(crate) async fn create(
     refuse::chat(body.value())?;
     let request: ChatRequest = body.read()?;
     let logprobs = logprobs(&request)?;
-    let mut messages = request.messages.ok_or(Error::Missing("messages".into()))?;
-    messages::check(&mut messages)?;
-    let chat = Chat {
-        messages,
-        kwargs: request.chat_template_kwargs.unwrap_or_default(),
-        add_generation_prompt: true,
-        ..Chat::default()
-    };
-
+    let chat = chat(request)?;
     let served = open(&app, &ask.model).await?;
     account.opened(&served.id);
-    let text = served.text.clone();
-    let (context, bytes) = (served.bounds.context, body.bytes());
-    let tokens = prepare(&app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await?;
+    let tokens = encode(&app, &served, chat, body.bytes()).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let answers = start((&app.metrics, &account), &served, &ask, terms, vec![Prompt { tokens, echo: None }]).await?;
     let manner = Manner::of(Form::Chat, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
+}
+
+/// The chat of a request: the one place where a prompt is made of it.
+pub(super) fn chat(request: ChatRequest) -> Result<Chat, Error> {
+    let mut messages = request.messages.ok_or(Error::Missing("messages".into()))?;
+    messages::check(&mut messages)?;
+    let kwargs = request.chat_template_kwargs.unwrap_or_default();
+    Ok(Chat { messages, kwargs, add_generation_prompt: true, ..Chat::default() })
+}
+
+/// Its tokens. `bytes` is how large the request was.
+pub(super) async fn encode(app: &App, served: &Served, chat: Chat, bytes: usize) -> Result<Vec<u32>, Error> {
+    let (text, context) = (served.text.clone(), served.bounds.context);
+    prepare(app, ("messages", context), bytes, move || text.encode_chat_within(&chat, context)).await
 }
 
 fn logprobs(request: &ChatRequest) -> Result<Option<usize>, Error> {

@@ -14,6 +14,7 @@ use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs,
 use crate::account::Account;
 use crate::answer::{Part, Scored, word};
 use crate::body::Body;
+use crate::catalog::Served;
 use crate::error::Error;
 use crate::router::App;
 
@@ -40,16 +41,25 @@ pub(crate) async fn create(
 
     let served = open(&app, &ask.model).await?;
     account.opened(&served.id);
-    let text = served.text.clone();
-    let (context, bytes) = (served.bounds.context, body.bytes());
-    let prompts = prepare(&app, ("prompt", context), bytes, move || encode(&text, prompt, echo, context)).await?;
+    let prompts = encode(&app, &served, (prompt, echo), body.bytes()).await?;
     let terms = Terms { param: "prompt", logprobs, most: Some(MOST_TOKENS) };
     let answers = start((&app.metrics, &account), &served, &ask, terms, prompts).await?;
     let manner = Manner::of(Form::Text, ask, logprobs.is_some(), app.config.keep_alive);
     deliver(manner, answers).await
 }
 
-fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error> {
+/// The prompts in tokens. `bytes` is how large the request was.
+pub(super) async fn encode(
+    app: &App,
+    served: &Served,
+    (prompt, echo): (wire::Prompt, bool),
+    bytes: usize,
+) -> Result<Vec<Prompt>, Error> {
+    let (text, context) = (served.text.clone(), served.bounds.context);
+    prepare(app, ("prompt", context), bytes, move || encode_within(&text, prompt, echo, context)).await
+}
+
+pub(super) fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error> {
     let prompts = match prompt {
         wire::Prompt::Text(_) | wire::Prompt::Ids(_) => 1,
         wire::Prompt::Texts(texts) => texts.len(),
@@ -62,7 +72,7 @@ fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Result<(), Error
     Ok(())
 }
 
-fn encode(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize) -> omlx_text::Result<Vec<Prompt>> {
+fn encode_within(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize) -> omlx_text::Result<Vec<Prompt>> {
     let from_text =
         |prompt: String| Ok(Prompt { tokens: text.encode_within(&prompt, true, most)?, echo: echo.then_some(prompt) });
     let from_ids = |tokens: Vec<u32>| {

@@ -112,6 +112,13 @@ pub(super) async fn start(
     Ok(answers)
 }
 
+/// Refuses a prompt that no answer could follow, in the words of a request for an answer.
+pub(super) fn bounded(served: &Served, ask: &Ask, prompt: &Prompt, param: &'static str) -> Result<(), Error> {
+    let terms = Terms { param, logprobs: None, most: None };
+    room(served.bounds, prompt, terms)?;
+    known(served, ask, terms, prompt)
+}
+
 /// How many tokens the bounds leave after a prompt: at least one, or the prompt is refused.
 fn room(bounds: Bounds, prompt: &Prompt, terms: Terms) -> Result<usize, Error> {
     let tokens = prompt.tokens.len();
