@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     pub(crate) salts: BTreeMap<Salt, (u64, u64)>,
     /// Whether somebody else's version wrote it, or nobody can read it.
     pub(crate) foreign: bool,
+    /// Its file is being removed by us.
+    pub(crate) going: bool,
 }
 
 impl Segment {
@@ -204,6 +206,32 @@ impl Index {
             fits
         });
         proven
+    }
+
+    /// Makes the blocks of a segment impossible to find that stand at `at` or behind: its file ends before.
+    pub(crate) fn cut(&mut self, number: u32, at: u32) {
+        let keys = self.segments.get(&number).map(|segment| segment.keys.clone()).unwrap_or_default();
+        for key in keys {
+            if self.place(&key).is_some_and(|place| place.segment == number && place.at >= at) {
+                self.remove_short(&key);
+            }
+        }
+    }
+
+    /// The numbers of all segments.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.segments.keys().copied().collect()
+    }
+
+    /// Notes whether a segment's file is being removed by us.
+    pub(crate) fn set_going(&mut self, number: u32, going: bool) {
+        if let Some(segment) = self.segments.get_mut(&number) {
+            segment.going = going;
+        }
+    }
+
+    pub(crate) fn is_going(&self, number: u32) -> bool {
+        self.segments.get(&number).is_some_and(|segment| segment.going)
     }
 
     /// Takes a segment out with all its blocks; answers how many of them could be found.

@@ -1,12 +1,13 @@
 //! Reading: neighbours in one piece, each record checked for name, tokens, length and content.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
 use super::Shared;
 use super::format;
 use super::index::Place;
-use super::log::name_of;
+use super::log::{name_of, number_of};
 use crate::BlockBytes;
 use crate::tier::{End, Got, Wanted};
 
@@ -69,9 +70,16 @@ fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut V
             };
             return places.iter().zip(wanted).try_for_each(one);
         }
-        // The segment was given up meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(End::Missing),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(End::Bad),
+        // The segment was given up meanwhile, or somebody has taken it away.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            forget_missing(shared, places[0].segment);
+            return Err(End::Missing);
+        }
+        // Somebody has cut it short: what stands behind is not there either.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            shared.index().cut(places[0].segment, places[0].at);
+            return Err(End::Bad);
+        }
         Err(error) => return Err(End::Failed(error)),
     }
     let bytes = Arc::new(bytes);
@@ -90,4 +98,29 @@ fn content(record: &[u8], want: &Wanted) -> Option<std::ops::Range<usize>> {
     let head = format::read_record_head(record)?;
     let same = head.key == want.key && head.content == want.len && format::holds(record, &head, &want.tokens);
     (same && format::content_is_good(record, &head)).then(|| head.content_at()..head.content_at() + head.content)
+}
+
+/// A file is not there. Which others are not is found out at once: blocks that seem to be here would never be written again.
+fn forget_missing(shared: &Shared, segment: u32) {
+    // Before the list, or one that is just being made would seem to be missing.
+    let known = shared.index().numbers();
+    let listed = shared.medium.list();
+    let there: BTreeSet<u32> = match listed {
+        Ok(files) => files.iter().filter_map(|file| number_of(&file.name)).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
+        Err(_) => known.iter().copied().filter(|number| *number != segment).collect(),
+    };
+    let mut index = shared.index();
+    let (mut files, mut blocks) = (0u64, 0);
+    for number in
+        known.into_iter().filter(|number| !there.contains(number) && !index.is_going(*number)).collect::<Vec<_>>()
+    {
+        blocks += index.drop_segment(number);
+        files += 1;
+    }
+    drop(index);
+    if files > 0 {
+        let folder = shared.folder.display();
+        tracing::warn!(%folder, files, blocks, "files of the prefix cache have gone; their blocks are computed and written again");
+    }
 }
