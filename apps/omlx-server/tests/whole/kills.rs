@@ -72,7 +72,8 @@ impl Known {
             for (stem, ending) in (0..STEMS).flat_map(|stem| (0..ENDINGS).map(move |ending| (stem, ending))) {
                 // Of five lengths, the shortest of which is the beginning of the others.
                 let prompt = letters(stem, 60 + 70 * ending) + &letters(100 + ending, 8 * ending);
-                requests.push(json!({"model": model, "prompt": prompt, "max_tokens": 5, "temperature": 0, "logprobs": 5}));
+                requests
+                    .push(json!({"model": model, "prompt": prompt, "max_tokens": 5, "temperature": 0, "logprobs": 5}));
             }
         }
         let said = |request: &Value| alone.completions(request).send().ok()["choices"].clone();
@@ -92,7 +93,10 @@ impl Known {
 /// One request and its whole answer, if there was one.
 fn exchange(port: u16, body: &Value) -> Option<Value> {
     let body = body.to_string();
-    let head = format!("POST /v1/completions HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/completions HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     socket.write_all((head + &body).as_bytes()).ok()?;
@@ -198,7 +202,8 @@ fn a_killed_server_finds_what_is_whole_and_nothing_else() {
     };
     let alone = Server::of(&models, &["--block", "16", "--no-cache"]);
     let listed = alone.get("/v1/models").ok();
-    let names: Vec<String> = listed["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect();
+    let names: Vec<String> =
+        listed["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect();
     let known = Known::of(&names, &alone);
     drop(alone);
 
@@ -233,6 +238,8 @@ fn a_killed_server_finds_what_is_whole_and_nothing_else() {
     victim.is_tidy();
     let verified = house.cache("verify");
     assert!(verified.status.success(), "{}", text(&verified));
-    eprintln!("{rounds} rounds, {births} kills at birth: {answers} answers, {found} tokens found, {restored} blocks brought back");
+    eprintln!(
+        "{rounds} rounds, {births} kills at birth: {answers} answers, {found} tokens found, {restored} blocks brought back"
+    );
     assert!(answers >= 6 * rounds && restored > 0, "nothing was tested");
 }

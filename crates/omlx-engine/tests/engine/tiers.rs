@@ -337,6 +337,9 @@ fn nan_is_kept_nowhere() {
     end(&engine);
     let stats = tiers.stats();
     assert_eq!((stats.ram.unwrap().blocks, stats.disk.unwrap().blocks), (0, 0), "{stats:?}");
+    drop(Arc::into_inner(tiers).expect("nobody else has the tiers"));
+    // Nor after a restart, though files are only ever appended to.
+    let tiers = on_disk(folder.path(), RAM);
     let engine = with_tiers(tiny("llama"), &tiers, "one");
     prompt[60] = 8;
     assert_eq!(block_on(ask(&engine, Generate::new(prompt, 4))).usage().cached, 0);

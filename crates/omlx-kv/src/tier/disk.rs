@@ -194,10 +194,20 @@ impl BlockStore for DiskStore {
         self.log().put(&self.shared, blocks).map_err(|source| self.shared.failed("it cannot be written", source))
     }
 
+    /// Here too nobody waits for a disk, unless a block really is here: what is not to be trusted must not be found by the next start
+    /// either, whatever becomes of this process.
     fn forget(&self, keys: &[BlockKey]) {
-        let mut index = self.shared.index();
-        for key in keys {
-            index.remove(key);
+        let found: Vec<_> = {
+            let mut index = self.shared.index();
+            let found = keys.iter().filter_map(|key| Some((*key, index.find(key)?))).collect();
+            keys.iter().for_each(|key| index.remove(key));
+            found
+        };
+        for (key, place) in found {
+            if let Err(error) = read::spoil(&self.shared, &key, place) {
+                let folder = self.shared.folder.display();
+                tracing::warn!(%folder, %error, "a stored block that is not to be trusted stays on disk until the next start");
+            }
         }
     }
 

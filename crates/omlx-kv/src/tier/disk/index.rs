@@ -137,14 +137,22 @@ impl Index {
     /// Enters a record of a segment, last used at `used`.
     pub(crate) fn add(&mut self, number: u32, entry: &Entry, salt: Salt, used: u64) {
         let short = Short::of(&entry.key);
-        self.remove(&entry.key); // of two records with one name the later one counts
+        // Of two records with one name the one that was written later counts, in whatever order they are entered: it would not
+        // have been written if the other had been any good.
+        let counts = self.place(&short).is_none_or(|place| place.segment <= number);
+        if counts {
+            self.remove_short(&short);
+        }
         let Some(segment) = self.segments.get_mut(&number) else {
             return;
         };
         segment.keys.push(short);
-        segment.used += used;
         let (blocks, bytes) = segment.salts.entry(salt).or_default();
         (*blocks, *bytes) = (*blocks + 1, *bytes + u64::from(entry.len));
+        if !counts {
+            return;
+        }
+        segment.used += used;
         self.blocks.insert(short, Place { used, segment: number, at: entry.at, len: entry.len });
     }
 
@@ -208,11 +216,12 @@ impl Index {
         proven
     }
 
-    /// Makes the blocks of a segment impossible to find that stand at `at` or behind: its file ends before.
-    pub(crate) fn cut(&mut self, number: u32, at: u32) {
+    /// Makes the blocks of a segment impossible to find that do not end within its first `len` bytes.
+    pub(crate) fn cut(&mut self, number: u32, len: u64) {
+        let outside = |place: Place| u64::from(place.at) + u64::from(place.len) > len;
         let keys = self.segments.get(&number).map(|segment| segment.keys.clone()).unwrap_or_default();
         for key in keys {
-            if self.place(&key).is_some_and(|place| place.segment == number && place.at >= at) {
+            if self.place(&key).is_some_and(|place| place.segment == number && outside(place)) {
                 self.remove_short(&key);
             }
         }

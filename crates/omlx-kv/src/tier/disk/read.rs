@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
+use omlx_blocks::BlockKey;
+
 use super::Shared;
 use super::format;
 use super::index::Place;
@@ -75,9 +77,9 @@ fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut V
             forget_missing(shared, places[0].segment);
             return Err(End::Missing);
         }
-        // Somebody has cut it short: what stands behind is not there either.
+        // Somebody has cut it short.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            shared.index().cut(places[0].segment, places[0].at);
+            forget_cut(shared, places[0].segment);
             return Err(End::Bad);
         }
         Err(error) => return Err(End::Failed(error)),
@@ -98,6 +100,15 @@ fn content(record: &[u8], want: &Wanted) -> Option<std::ops::Range<usize>> {
     let head = format::read_record_head(record)?;
     let same = head.key == want.key && head.content == want.len && format::holds(record, &head, &want.tokens);
     (same && format::content_is_good(record, &head)).then(|| head.content_at()..head.content_at() + head.content)
+}
+
+/// A file ends before its records do. Whatever stands behind its end is forgotten at once, for the same reason.
+fn forget_cut(shared: &Shared, segment: u32) {
+    let name = name_of(segment);
+    let files = shared.medium.list().unwrap_or_default();
+    if let Some(file) = files.iter().find(|file| file.name == name) {
+        shared.index().cut(segment, file.len);
+    }
 }
 
 /// A file is not there. Which others are not is found out at once: blocks that seem to be here would never be written again.
@@ -123,4 +134,18 @@ fn forget_missing(shared: &Shared, segment: u32) {
         let folder = shared.folder.display();
         tracing::warn!(%folder, files, blocks, "files of the prefix cache have gone; their blocks are computed and written again");
     }
+}
+
+/// Makes a record one that is never good again, by a single small write into its content; the records behind it stay as they are.
+pub(super) fn spoil(shared: &Shared, key: &BlockKey, place: Place) -> io::Result<()> {
+    let mut record = vec![0; place.len as usize];
+    let name = name_of(place.segment);
+    match shared.medium.read(&name, u64::from(place.at), &mut record) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => return Ok(()),
+        read => read?,
+    }
+    let head = format::read_record_head(&record).filter(|head| head.key == *key && head.content > 0);
+    let Some(head) = head else { return Ok(()) };
+    let at = head.content_at();
+    shared.medium.write(&name, u64::from(place.at) + at as u64, &[!record[at]])
 }
