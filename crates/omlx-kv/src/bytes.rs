@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 use omlx_blocks::{BlockId, GroupId};
+use omlx_ops::write_raw;
 
 use crate::buffers::Buffer;
 use crate::{Error, KvCache, Result};
@@ -103,11 +104,9 @@ impl KvCache {
         }
         let mut rest = bytes.as_slice();
         for pool in self.pools(group) {
-            let mut shape = pool.dims().to_vec();
-            shape[0] = self.block();
-            let (own, after) = rest.split_at(shape.iter().product::<usize>() * pool.dtype().size_in_bytes());
-            let rows = Tensor::from_raw_buffer(own, pool.dtype(), &shape, pool.device())?;
-            pool.slice_set(&rows, 0, self.first_row(pool, block))?;
+            let row = pool.dims()[1..].iter().product::<usize>() * pool.dtype().size_in_bytes();
+            let (own, after) = rest.split_at(self.block() * row);
+            write_raw(pool, self.first_row(pool, block), own)?;
             rest = after;
         }
         Ok(())
