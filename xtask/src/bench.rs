@@ -2,6 +2,7 @@
 //!
 //! Machines are shared and noisy, so both sides take turns for several rounds and medians and ratios are what counts.
 
+mod cache;
 mod start;
 mod step;
 
@@ -40,12 +41,17 @@ pub(crate) const HELP: &str =
       --rounds N, --threads N
   bench start [MODEL...]  From the command to the first answer; every fetched model unless named.
       --rounds N        starts of each after one that does not count, 5 unless given
+  bench cache [PART...]  What stored prefixes cost and save: restore, index, first, behind; all unless named.
+      --folder DIR      where blocks are stored meanwhile, the system's temporary folder unless given
+      --model FILE      another than SmolLM2-135M-Instruct
+      --rounds N
 ";
 
 /// `cargo xtask bench`.
 pub(crate) fn run(args: &[String]) -> Done {
     match args.first().map(String::as_str) {
         Some("start") => start::run(&args[1..]),
+        Some("cache") => cache::run(&args[1..]),
         Some("step") => step::run(&args[1..]),
         _ => throughput(args),
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 use omlx_blocks::{BlockId, GroupId};
+use omlx_ops::write_raw;
 
+use crate::buffers::Buffer;
 use crate::{Error, KvCache, Result};
 
 // Blocks are written as they stand in memory. A machine of the other order would read garbage without noticing.
@@ -17,7 +19,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "stored blocks are little-
 /// The content of one block in every layer of its group. Cloning copies no content; it never changes.
 #[derive(Clone)]
 pub struct BlockBytes {
-    whole: Arc<Vec<u8>>,
+    whole: Arc<Buffer>,
     range: Range<usize>,
 }
 
@@ -25,11 +27,11 @@ impl BlockBytes {
     /// Content that came from elsewhere.
     pub fn new(bytes: Vec<u8>) -> Self {
         let range = 0..bytes.len();
-        Self { whole: Arc::new(bytes), range }
+        Self { whole: Arc::new(Buffer::own(bytes)), range }
     }
 
     /// A part of what several blocks were read into together.
-    pub(crate) fn part(whole: &Arc<Vec<u8>>, range: Range<usize>) -> Self {
+    pub(crate) fn part(whole: &Arc<Buffer>, range: Range<usize>) -> Self {
         Self { whole: Arc::clone(whole), range }
     }
 
@@ -50,7 +52,7 @@ impl BlockBytes {
 
     /// The same content in memory of its own: a part would keep all it was read with.
     pub(crate) fn owned(self) -> Self {
-        if self.whole.capacity() == self.range.len() { self } else { Self::new(self.as_slice().to_vec()) }
+        if self.whole.held() == self.range.len() { self } else { Self::new(self.as_slice().to_vec()) }
     }
 }
 
@@ -102,11 +104,9 @@ impl KvCache {
         }
         let mut rest = bytes.as_slice();
         for pool in self.pools(group) {
-            let mut shape = pool.dims().to_vec();
-            shape[0] = self.block();
-            let (own, after) = rest.split_at(shape.iter().product::<usize>() * pool.dtype().size_in_bytes());
-            let rows = Tensor::from_raw_buffer(own, pool.dtype(), &shape, pool.device())?;
-            pool.slice_set(&rows, 0, self.first_row(pool, block))?;
+            let row = pool.dims()[1..].iter().product::<usize>() * pool.dtype().size_in_bytes();
+            let (own, after) = rest.split_at(self.block() * row);
+            write_raw(pool, self.first_row(pool, block), own)?;
             rest = after;
         }
         Ok(())

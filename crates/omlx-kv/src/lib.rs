@@ -7,6 +7,7 @@
 
 mod back;
 mod batch;
+mod buffers;
 mod bytes;
 mod cache;
 mod codec;

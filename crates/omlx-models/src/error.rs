@@ -184,7 +184,7 @@ pub enum Error {
     #[error(transparent)]
     Gguf(Box<omlx_gguf::Error>),
     /// A rotary embedding that cannot be built from the config's values.
-    #[error("{}: rotary embedding: {source}", file.display())]
+    #[error("{}: rotary embedding: {source}; {}", file.display(), way_out(file, SOURCE))]
     Rope {
         /// The file.
         file: PathBuf,

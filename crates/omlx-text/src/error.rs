@@ -95,7 +95,7 @@ pub enum Error {
         limit: usize,
     },
     /// The tokenizer decodes in a way this crate does not know.
-    #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip", path.display())]
+    #[error("{}: decoder {found} is not known; known are ByteLevel, Metaspace and Replace/ByteFallback/Fuse/Strip; take another form of the model, such as a GGUF file", path.display())]
     Decoder {
         /// The file.
         path: PathBuf,

@@ -2,9 +2,9 @@
 //!
 //! Faults seen caught: SmolLM's digits not cut singly; a stale SentencePiece merge taken.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
+use omlx_fixtures::{real_gguf, real_model};
 use omlx_text::{Chat, Error, TextModel};
 use serde_json::Value;
 
@@ -14,28 +14,6 @@ const MODELS: [(&str, &str); 3] = [
     ("gemma-3-270m", "gemma-3-270m-q4_k_m.gguf"),
     ("qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
 ];
-
-/// A GGUF file, or none (and a word about it) where it was not fetched.
-#[expect(clippy::print_stderr, reason = "a skipped test must say so in the test's output")]
-fn gguf(file: &str) -> Option<PathBuf> {
-    let path = omlx_fixtures::models_dir().join("gguf").join(file);
-    if path.is_file() {
-        return Some(path);
-    }
-    assert!(
-        std::env::var_os("OMLX_REQUIRE_MODELS").is_none(),
-        "{} is not there: run `cargo xtask models`",
-        path.display()
-    );
-    eprintln!("skipped: run `cargo xtask models` (looked for {})", path.display());
-    None
-}
-
-/// A model folder. Gemma's vocabulary is SentencePiece's, so a folder that `cargo xtask models` made of the GGUF file has no
-/// tokenizer, and is none for these tests; a published folder has one.
-fn folder(name: &str) -> Option<PathBuf> {
-    omlx_fixtures::real_model(name).filter(|folder| name != "gemma-3-270m" || folder.join("tokenizer.json").is_file())
-}
 
 fn golden(name: &str) -> Value {
     let path = omlx_fixtures::folder().join("tok").join(format!("{name}.json"));
@@ -82,7 +60,7 @@ fn check_chats(model: &TextModel, golden: &Value) {
 #[test]
 fn folders_give_the_reference_ids() {
     for (name, _) in MODELS {
-        let Some(folder) = folder(name) else { continue };
+        let Some(folder) = real_model(name) else { continue };
         let model = TextModel::load(&folder).expect("loads");
         check_cases(&model, &golden(name), false);
         check_chats(&model, &golden(name));
@@ -92,7 +70,7 @@ fn folders_give_the_reference_ids() {
 #[test]
 fn gguf_files_give_the_reference_ids() {
     for (name, file) in MODELS {
-        let Some(file) = gguf(file) else { continue };
+        let Some(file) = real_gguf(name, file) else { continue };
         let began = Instant::now();
         let model = TextModel::load(&file).expect("loads");
         let took = began.elapsed();
@@ -107,7 +85,7 @@ fn gguf_files_give_the_reference_ids() {
 fn folder_and_gguf_agree_on_much_text() {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/spm.rs")).expect("readable");
     for (name, file) in MODELS {
-        let (Some(folder), Some(file)) = (folder(name), gguf(file)) else { continue };
+        let (Some(folder), Some(file)) = (real_model(name), real_gguf(name, file)) else { continue };
         let (folder, file) = (TextModel::load(&folder).expect("loads"), TextModel::load(&file).expect("loads"));
         let cases = golden(name);
         let cases = cases["cases"].as_array().expect("cases");

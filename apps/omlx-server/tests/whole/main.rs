@@ -6,6 +6,7 @@
 mod answers;
 mod broken;
 mod client;
+mod conversation;
 mod ends;
 mod exact;
 mod faults;

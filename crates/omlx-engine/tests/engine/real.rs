@@ -3,6 +3,8 @@
 //! Fault seen to be caught: one output of a layer off by one unit in the last place, in every row but the first.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use candle_core::{DType, Device};
 use omlx_api::{Generate, Sampling};
@@ -11,6 +13,7 @@ use omlx_fixtures::{real_gguf, real_model};
 use omlx_models::{LoadOptions, load};
 
 use crate::answer::{Dice, ask, block_on, engine, finish};
+use crate::planted::{Fault, Planted, Watch};
 
 /// A prompt of `tokens` beside three others, in other chunks.
 fn crowd(path: &Path, tokens: usize) {
@@ -26,7 +29,9 @@ fn crowd(path: &Path, tokens: usize) {
     let config = Config { rows: 8, ..Config::new(256 << 20) };
     let (model, vocab) = start();
     let alone = block_on(ask(&engine(model, config), request(tokens, 1, vocab)));
-    let crowded = engine(start().0, Config { chunk_tokens: 33, ..config });
+    let watch = Arc::new(Watch::default());
+    let model = Planted { inner: start().0, fault: Fault::Nothing, at: |_| false, watch: Arc::clone(&watch) };
+    let crowded = engine(model, Config { chunk_tokens: 33, ..config });
     let answer = block_on(async {
         let mut others = Vec::new();
         for (n, len) in [5, 70, 31].into_iter().enumerate() {
@@ -39,6 +44,8 @@ fn crowd(path: &Path, tokens: usize) {
         answer
     });
     assert_eq!(answer.bits(), alone.bits(), "{}", path.display());
+    let rows = watch.most_rows.load(Ordering::SeqCst);
+    assert!(rows > 3, "{}: never more than {rows} rows in one batch", path.display());
 }
 
 #[test]

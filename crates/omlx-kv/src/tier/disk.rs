@@ -23,6 +23,7 @@ use self::medium::Folder;
 pub use self::medium::{Medium, MediumFile};
 pub use self::open::{Found, Opened};
 use super::{Block, BlockStore, End, Got, StoreStats, Wanted};
+use crate::buffers::Buffers;
 use crate::{Error, Result};
 pub use survey::{Census, Verified};
 
@@ -39,6 +40,9 @@ mod survey;
 const LOCK: &str = "lock";
 /// The smallest folder that works.
 const LEAST: u64 = 256 << 10;
+
+/// Buffers that are kept for the next reads: what a few threads read into while as much is being taken.
+const BUFFERS: usize = 8;
 
 /// Where blocks are kept on disk, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ struct Shared {
     segment_bytes: u64,
     index: Mutex<Index>,
     stats: Mutex<StoreStats>,
+    /// What is read into.
+    buffers: Arc<Buffers>,
 }
 
 impl DiskStore {
@@ -124,6 +130,7 @@ impl DiskStore {
             segment_bytes: config.segment_bytes(),
             index: Mutex::default(),
             stats: Mutex::new(StoreStats { budget_bytes, ..StoreStats::default() }),
+            buffers: Buffers::new(read::READ_BYTES, BUFFERS),
         };
         let (opened, next) = open::load(&shared)?;
         let mut log = Log::new(next, config.retry);

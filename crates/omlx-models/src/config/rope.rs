@@ -114,19 +114,19 @@ impl Config {
             "linear" => RopeScaling::Linear { factor: self.factor()? },
             "llama3" => RopeScaling::Llama3 {
                 factor: self.factor()?,
-                low_freq_factor: self.need("low_freq_factor")?,
-                high_freq_factor: self.need("high_freq_factor")?,
+                low_freq_factor: self.need_positive("low_freq_factor")?,
+                high_freq_factor: self.need_positive("high_freq_factor")?,
                 original_context: self.original_context(context)?,
             },
             "yarn" => RopeScaling::Yarn(Yarn {
                 factor: self.factor()?,
                 original_context: self.original_context(context)?,
                 // Zero counts as absent, as in the reference.
-                beta_fast: self.opt("beta_fast")?.filter(|b| *b != 0.0).unwrap_or(32.0),
-                beta_slow: self.opt("beta_slow")?.filter(|b| *b != 0.0).unwrap_or(1.0),
-                attention_factor: self.opt("attention_factor")?,
-                mscale: self.opt("mscale")?,
-                mscale_all_dim: self.opt("mscale_all_dim")?,
+                beta_fast: self.not_negative("beta_fast")?.filter(|b| *b != 0.0).unwrap_or(32.0),
+                beta_slow: self.not_negative("beta_slow")?.filter(|b| *b != 0.0).unwrap_or(1.0),
+                attention_factor: self.positive("attention_factor")?,
+                mscale: self.not_negative("mscale")?,
+                mscale_all_dim: self.not_negative("mscale_all_dim")?,
                 truncate: self.or("truncate", true)?,
             }),
             other => return Err(self.unknown(key, other, TYPES.to_vec())),
@@ -137,6 +137,20 @@ impl Config {
     fn factor(&self) -> Result<f32> {
         let factor: f32 = self.need("factor")?;
         if factor >= 1.0 { Ok(factor) } else { Err(self.bad("factor", factor.to_string(), "1 or more")) }
+    }
+
+    fn need_positive(&self, key: &str) -> Result<f32> {
+        match self.positive(key)? {
+            Some(n) => Ok(n),
+            None => self.need(key),
+        }
+    }
+
+    fn not_negative(&self, key: &str) -> Result<Option<f32>> {
+        match self.opt::<f32>(key)? {
+            Some(n) if n < 0.0 => Err(self.bad(key, n.to_string(), "0 or more")),
+            other => Ok(other),
+        }
     }
 
     fn original_context(&self, context: usize) -> Result<usize> {

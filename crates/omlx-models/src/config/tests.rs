@@ -127,6 +127,20 @@ fn unknown_meanings_of_rotation_are_refused() {
         (json!({"rope_scaling": {"type": "linear", "factor": 0.5}}), "`rope_scaling.factor` is 0.5"),
         (json!({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}), "partial_rotary_factor"),
         (json!({"partial_rotary_factor": 0.5}), "partial_rotary_factor"),
+        (
+            json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": -32}}),
+            "`rope_scaling.beta_fast` is -32, expected 0 or more",
+        ),
+        (json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "attention_factor": 0}}), "attention_factor` is 0"),
+        (json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": -1}}), "`rope_scaling.mscale` is -1"),
+        (
+            json!({"rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 0, "high_freq_factor": 4}}),
+            "`rope_scaling.low_freq_factor` is 0, expected a number above zero",
+        ),
+        (
+            json!({"rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1}}),
+            "needs the key `rope_scaling.high_freq_factor`",
+        ),
         (json!({"rope_theta": -1.0}), "`rope_theta` is -1"),
         (json!({"rope_theta": "1e4"}), "`rope_theta` is \"1e4\""),
     ] {

@@ -60,7 +60,7 @@ fn what_is_no_model() {
 #[test]
 fn configs() {
     type Case = (fn(&mut Map<String, Value>), &'static [&'static str]);
-    let cases: [Case; 8] = [
+    let cases: [Case; 10] = [
         (
             |k| drop(k.insert("model_type".into(), "mamba2".into())),
             &["config.json: `model_type` is \"mamba2\"", "known: llama"],
@@ -69,6 +69,22 @@ fn configs() {
         (
             |k| drop(k.insert("rope_scaling".into(), json!({"rope_type": "su", "factor": 2.0}))),
             &["`rope_scaling.rope_type` is \"su\"", "known: default, linear, llama3, yarn"],
+        ),
+        (
+            |k| drop(k.insert("rope_theta".into(), 1.into())),
+            &["config.json: rotary embedding", "base must be", "take config.json from the model's publisher"],
+        ),
+        (
+            |k| {
+                let scaling =
+                    json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4, "high_freq_factor": 1});
+                k.insert("rope_scaling".into(), scaling);
+            },
+            &[
+                "config.json: rotary embedding",
+                "high_freq_factor must be",
+                "take config.json from the model's publisher",
+            ],
         ),
         (|k| drop(k.insert("hidden_act".into(), "gelu".into())), &["`hidden_act` is \"gelu\"", "known: silu"]),
         (

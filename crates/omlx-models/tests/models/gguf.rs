@@ -10,7 +10,7 @@ use crate::run::{Run, argmax};
 use crate::write::{Kind, Meta, of_folder};
 use candle_core::{DType, Device, Tensor};
 use half::bf16;
-use omlx_fixtures::{RandomLlama, golden, models_dir, random_llama, real_golden, real_model, tiny};
+use omlx_fixtures::{RandomLlama, golden, random_llama, real_gguf, real_golden, real_model, tiny};
 use omlx_gguf::GgmlType;
 use omlx_models::weights::Weights;
 use omlx_models::{LoadOptions, load};
@@ -221,12 +221,10 @@ const REAL: [(&str, &str); 3] = [
     ("gemma-3-270m", "gemma-3-270m-q4_k_m.gguf"),
 ];
 
-/// A real model's GGUF file and the folder that was made of it.
+/// A real model's GGUF file and the folder that was made of it; none (or a failure, where models are required) if either is absent.
 fn real(name: &str) -> Option<(PathBuf, PathBuf)> {
-    let folder = real_model(name)?;
     let (_, file) = REAL.iter().find(|(n, _)| *n == name)?;
-    let file = models_dir().join("gguf").join(file);
-    file.is_file().then_some((file, folder))
+    Some((real_gguf(name, file)?, real_model(name)?))
 }
 
 fn every_weight_rounds_to_the_folders(name: &str) {
@@ -271,14 +269,16 @@ fn real_files_continue_like_their_folders() {
         let Some((file, _)) = real(name) else { continue };
         let golden = real_golden(name).short.expect("a short prompt");
         let mut run = Run::new(&file, 64, 256);
-        let mut last = run.step(&golden.prompt_ids, 1).remove(0);
+        let (mut last, mut compared) = (run.step(&golden.prompt_ids, 1).remove(0), 0);
         for (step, (theirs, margin)) in golden.greedy_ids.iter().zip(&golden.greedy_margins).enumerate() {
             if *margin < 0.3 {
                 break;
             }
             assert_eq!(argmax(&last), *theirs, "{name}: step {step}, margin {margin}");
             last = run.step(&[*theirs], 1).remove(0);
+            compared += 1;
         }
+        assert!(compared >= 8, "{name}: only {compared} steps were compared");
     }
 }
 

@@ -74,6 +74,25 @@ fn yarn_scales_amplitude_and_ramps() {
     assert!((rope.frequencies[16] - plain[16] * (1.0 - ramp + ramp / 4.0)).abs() < 1e-8);
 }
 
+/// bf16 cannot tell positions above 256 apart, f16 none above 2048: an angle from a rounded position is off by a radian and more.
+#[test]
+fn far_positions_are_told_apart() {
+    let rope = Rope::new(RopeSpec { dim: 16, base: 10_000.0, scaling: RopeScaling::None }).unwrap();
+    for position in [257, 511, 2049, 40_961, 131_071] {
+        let table = rope.at(&[position]);
+        for i in 0..8 {
+            let angle = f64::from(position) / 10_000f64.powf(f64::from(i) / 8.0);
+            let (cos, sin) = (f64::from(table.cos[i as usize]), f64::from(table.sin[i as usize]));
+            // the angle is an f32 product: so many of its last digits are lost
+            let near = 1e-6 + angle * 3e-7;
+            assert!(
+                (cos - angle.cos()).abs() < near && (sin - angle.sin()).abs() < near,
+                "position {position}, pair {i}"
+            );
+        }
+    }
+}
+
 #[test]
 fn bad_values_are_refused() {
     for (dim, base) in [(0, 1e4), (7, 1e4), (8, 0.0), (8, f32::NAN)] {

@@ -14,7 +14,7 @@ use crate::BlockBytes;
 use crate::tier::{End, Got, Wanted};
 
 /// The most that is read in one piece.
-const READ_BYTES: usize = 4 << 20;
+pub(super) const READ_BYTES: usize = 4 << 20;
 
 pub(super) fn get(shared: &Shared, wanted: &[Wanted]) -> Got {
     let places = places(shared, wanted);
@@ -61,9 +61,9 @@ fn run_len(places: &[Place]) -> usize {
 /// Reads neighbours in one piece. What is good is added to `blocks`, up to the first that is not.
 fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut Vec<BlockBytes>) -> Result<(), End> {
     let len = places.iter().map(|place| place.len as usize).sum();
-    let mut bytes = vec![0; len];
+    let mut bytes = shared.buffers.take(len);
     let name = name_of(places[0].segment);
-    match shared.medium.read(&name, u64::from(places[0].at), &mut bytes) {
+    match shared.medium.read(&name, u64::from(places[0].at), &mut bytes[..len]) {
         Ok(()) => {}
         // One bad spot must not cost its neighbours.
         Err(_) if places.len() > 1 => {

@@ -1,0 +1,84 @@
+//! Answers to prompts of token ids, with the times that matter.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::server::http;
+use crate::shell::{Done, Failed};
+
+/// How long an answer may take on a slow machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Ids that differ from those of every other seed at the first place.
+pub(super) fn prompt(tokens: usize, seed: u64) -> Vec<u64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        500 + state % 40_000
+    };
+    std::iter::once(500 + seed).chain(std::iter::from_fn(|| Some(next()))).take(tokens).collect()
+}
+
+/// Seconds to the answer of one token, and how many of the prompt's were not computed.
+pub(super) fn first_token(port: u16, prompt: &[u64]) -> Done<(f64, u64)> {
+    let body = json!({"prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": true});
+    let begin = Instant::now();
+    let answer = http::request(port, "POST", "/v1/completions", &body.to_string())?;
+    let took = begin.elapsed().as_secs_f64();
+    let usage = &answer["usage"];
+    let (read, cached) = (&usage["prompt_tokens"], &usage["prompt_tokens_details"]["cached_tokens"]);
+    match (read.as_u64(), cached.as_u64()) {
+        (Some(read), Some(cached)) if read == prompt.len() as u64 => Ok((took, cached)),
+        _ => Err(Failed::new(format!("not the usage of a prompt of {} tokens: {usage}", prompt.len()))),
+    }
+}
+
+/// Pieces per second of several streams together, from when the last one has its first token to the end of the last one.
+pub(super) fn decode(port: u16, prompts: &[Vec<u64>], tokens: usize) -> Done<f64> {
+    let all = std::thread::scope(|scope| {
+        let threads: Vec<_> = prompts.iter().map(|prompt| scope.spawn(move || times(port, prompt, tokens))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Done<Vec<Instant>>>| {
+            thread.join().unwrap_or_else(|_| Err(Failed::new("a client panicked")))
+        };
+        threads.into_iter().map(join).collect::<Done<Vec<_>>>()
+    })?;
+    rate(&all).ok_or_else(|| Failed::new("the streams brought no tokens at the same time"))
+}
+
+pub(super) fn rate(all: &[Vec<Instant>]) -> Option<f64> {
+    let begin = all.iter().filter_map(|times| times.first()).max()?;
+    let end = all.iter().filter_map(|times| times.last()).max()?;
+    let tokens: usize = all.iter().map(|times| times.iter().filter(|time| *time > begin).count()).sum();
+    (tokens > 0).then(|| tokens as f64 / (*end - *begin).as_secs_f64())
+}
+
+/// When each piece of a stream came: a token, or a few that make text only together. Greedy answers to one prompt are the same
+/// everywhere, so the pieces of two servers can be compared.
+fn times(port: u16, prompt: &[u64], tokens: usize) -> Done<Vec<Instant>> {
+    let failed = |e: std::io::Error| Failed::new(format!("a stream: {e}"));
+    let body = json!({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": true, "stream": true});
+    let body = body.to_string();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(failed)?;
+    socket.set_read_timeout(Some(LIMIT)).map_err(failed)?;
+    let head = format!(
+        "POST /v1/completions HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.as_bytes())).map_err(failed)?;
+    let mut times = Vec::new();
+    for line in BufReader::new(socket).lines() {
+        let line = line.map_err(failed)?;
+        let Some(data) = line.strip_prefix("data: ").filter(|data| *data != "[DONE]") else { continue };
+        let event: Value = serde_json::from_str(data).map_err(|e| Failed::new(format!("a stream: {e}: {data}")))?;
+        if event["choices"][0]["text"].as_str().is_some_and(|text| !text.is_empty()) {
+            times.push(Instant::now());
+        }
+    }
+    Ok(times)
+}
