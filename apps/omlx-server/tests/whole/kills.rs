@@ -6,7 +6,7 @@
 //!
 //! `cargo xtask kills` sets how often, from which seed, and which model: `KILLS_ROUNDS`, `KILLS_SEED`, `KILLS_MODEL`.
 //!
-//! Seen to fail: CAUGHT.
+//! Seen to fail: files that are not given up for others; a file that goes while the folder is listed, taken for a folder that is gone.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -2,6 +2,9 @@
 //! their bounds, and shown to the owner.
 //!
 //! Answers are compared by their log-probabilities, to the last digit that is printed.
+//!
+//! Seen to fail: names that do not cover the kernels, or the type of keys and values; budgets of memory and of disk that are not kept;
+//! cached tokens that are not those that were found.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -157,7 +157,8 @@ fn filled(asked: &Asked, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     segments(folder).into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
 
-/// Damage that is there before the start. Seen to fail: contents believed without their checksum, lists believed without theirs.
+/// Damage that is there before the start. Seen to fail: contents believed without their checksum; of two records of one
+/// name that of the file that was used last.
 #[test]
 fn damaged_files_cost_time_and_never_an_answer() {
     for name in MODELS {

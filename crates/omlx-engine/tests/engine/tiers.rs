@@ -2,8 +2,9 @@
 //!
 //! Compared are log-probabilities, bit for bit, with an engine that has no slower places and nothing in its cache.
 //!
-//! Seen to fail: a place written before its old block was copied out; a window's blocks not asked for; blocks adopted one place
-//! further.
+//! Seen to fail: a place written before its old block was copied out, after a plan and after an adoption; a window's blocks not asked
+//! for; blocks adopted one place further, and imported one place further; what was disowned not forgotten, by the writer, by the stores, on the disk
+//! itself; a deadline that ends no fetch; those who wait for another one's fetch forgotten; names without the salt.
 
 use std::path::Path;
 use std::sync::Arc;
