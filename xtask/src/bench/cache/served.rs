@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::median;
-use super::{Plan, pages, row, stream};
+use super::stream::{self, Served};
+use super::{Plan, pages, row};
 use crate::server::{self, Server, http};
 use crate::shell::{Done, Failed};
 
@@ -31,6 +32,7 @@ const SETTLE: Duration = Duration::from_secs(60);
 struct Side {
     server: Server,
     port: u16,
+    model: String,
     folder: Option<PathBuf>,
 }
 
@@ -42,9 +44,18 @@ impl Side {
         let text = folder.map(|folder| folder.display().to_string());
         all.extend(text.iter().flat_map(|folder| ["--cache-dir", folder]));
         let mut server = Server::start(&plan.model, port, &all)?;
-        server.wait()?;
-        stream::first_token(port, &stream::prompt(SHORT, 1))?; // first touch of weights and pools
-        Ok(Self { server, port, folder: folder.map(Path::to_owned) })
+        let model = server.wait()?;
+        let side = Self { server, port, model, folder: folder.map(Path::to_owned) };
+        side.first_token(&stream::prompt(SHORT, 1))?; // first touch of weights and pools
+        Ok(side)
+    }
+
+    fn served(&self) -> Served<'_> {
+        Served { port: self.port, model: &self.model }
+    }
+
+    fn first_token(&self, prompt: &[u64]) -> Done<(f64, u64)> {
+        stream::first_token(self.served(), prompt)
     }
 
     /// Waits until everything is written that is to be, and makes sure that it would be read from the disk.
@@ -93,15 +104,15 @@ pub(super) fn first(plan: &Plan) -> Done {
 /// A prompt is computed, driven out of the KV cache by two others, and asked for again.
 fn turn(side: &Side, round: usize) -> Done<Turn> {
     let prompt = |i: usize| stream::prompt(LONG, (10 + 3 * round + i) as u64);
-    let (cold, cached) = stream::first_token(side.port, &prompt(0))?;
+    let (cold, cached) = side.first_token(&prompt(0))?;
     if cached > 0 {
         return Err(Failed::new(format!("{cached} tokens of a new prompt are known already")));
     }
-    stream::first_token(side.port, &prompt(1))?;
-    stream::first_token(side.port, &prompt(2))?;
+    side.first_token(&prompt(1))?;
+    side.first_token(&prompt(2))?;
     side.settle()?;
     let before = restored(side)?;
-    let (back, cached) = stream::first_token(side.port, &prompt(0))?;
+    let (back, cached) = side.first_token(&prompt(0))?;
     let came = restored(side)? - before;
     // all but what a last block that is not full may lack
     if (cached as usize) < LONG - 32 || came == 0 {
@@ -127,7 +138,7 @@ pub(super) fn behind(plan: &Plan) -> Done {
             let seed = (1000 * streams + 10 * turn) as u64;
             let prompts: Vec<Vec<u64>> = (0..streams as u64).map(|i| stream::prompt(SHORT, seed + i)).collect();
             let of = |side: &Side| -> Done<f64> {
-                let rate = stream::decode(side.port, &prompts, ANSWER)?;
+                let rate = stream::decode(side.served(), &prompts, ANSWER)?;
                 side.settle()?; // what is written late is not to slow down the other side
                 Ok(rate)
             };
