@@ -25,7 +25,7 @@ const SHORT: usize = 64;
 const ANSWER: usize = 256;
 /// Turns for each round that was asked for: the machine's noise is larger than what is looked for.
 const TURNS: usize = 4;
-/// How long the server may take to write what it has to.
+/// How long a server may take to write what it has to.
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// A server and where it keeps blocks, if it does on disk.
@@ -131,9 +131,13 @@ pub(super) fn behind(plan: &Plan) -> Done {
     let folder = Scratch::new(&plan.folder)?;
     let without = Side::start(plan, &["--kv-memory", "512MiB"], None)?;
     let with = Side::start(plan, &["--kv-memory", "512MiB"], Some(&folder.0))?;
-    println!("\n| decode | without | with | ratio | least | most | bar |\n|---|---|---|---|---|---|---|");
+    println!(
+        "\n| decode | without | with | processor time | ratio | least | most | bar |\n|---|---|---|---|---|---|---|---|"
+    );
     for streams in [1, 8] {
         let (mut plain, mut written, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let busy = || Some((ticks(without.server.pid())?, ticks(with.server.pid())?));
+        let before = busy();
         for turn in 0..TURNS * plan.rounds {
             let seed = (1000 * streams + 10 * turn) as u64;
             let prompts: Vec<Vec<u64>> = (0..streams as u64).map(|i| stream::prompt(SHORT, seed + i)).collect();
@@ -155,14 +159,30 @@ pub(super) fn behind(plan: &Plan) -> Done {
         }
         let ratio = middle(&ratios);
         let (least, most) = ratios.iter().fold((f64::MAX, 0.0f64), |(a, b), r| (a.min(*r), b.max(*r)));
+        let times = before.zip(busy()).map(|(before, after)| (after.1 - before.1) / (after.0 - before.0));
         let name = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
         let mut cells = vec![name, format!("{:.0}", middle(&plain)), format!("{:.0}", middle(&written))];
+        cells.push(times.map_or_else(|| "–".to_owned(), |times| format!("{times:.3}")));
         cells.extend([ratio, least, most].map(|ratio| format!("{ratio:.3}")));
         println!("{}", row(&cells, ratio > LEAST_SPEED, "above 0.97"));
     }
     wrote(&with)?;
     without.server.stop()?;
     with.server.stop()
+}
+
+/// Processor time that a process has used, in the system's ticks, where it says so in a file. Others on the machine disturb it less than they
+/// do a clock.
+fn ticks(pid: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    ticks_of(&stat)
+}
+
+pub(super) fn ticks_of(stat: &str) -> Option<f64> {
+    // the name before the bracket may hold anything
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let [user, system] = [11, 12].map(|i| fields.get(i).and_then(|field| field.parse::<f64>().ok()));
+    Some(user? + system?)
 }
 
 /// A comparison with a server that wrote nothing would be none.
