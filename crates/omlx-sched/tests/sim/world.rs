@@ -276,13 +276,18 @@ impl World {
         let due = |ticket: &Ticket| ticket.aside_until.is_some_and(|until| until <= self.round);
         let due: Vec<SeqId> = self.tickets.iter().filter(|(_, ticket)| due(ticket)).map(|(&seq, _)| seq).collect();
         for seq in due {
-            let trail = self.sched.trail(seq).clone();
+            let whole = self.sched.trail(seq).blocks();
+            // In all groups the same: a tail that one of them lacks is of no use.
+            let rest = self.tickets[&seq].tokens.len() - whole * BLOCK;
+            let end = whole * BLOCK + self.dice.roll(0, rest.min(BLOCK - 1));
+            let with_tail = self.dice.one_in(2);
             for group in self.groups() {
-                let blocks = self.dice.roll(0, trail.blocks());
+                let blocks = if with_tail { end.div_ceil(BLOCK) } else { self.dice.roll(0, whole) };
                 for i in (0..blocks).rev() {
-                    let (from, to) = (i * BLOCK, (i + 1) * BLOCK);
+                    let (from, to) = (i * BLOCK, end.min((i + 1) * BLOCK));
                     let ticket = &self.tickets[&seq];
                     if let Some(id) = self.sched.adopt(seq, group, i, to) {
+                        self.totals.count("adopted tails", usize::from(to - from < BLOCK));
                         for pos in from..to {
                             let slot = id.index() * BLOCK + pos % BLOCK;
                             self.memory[group.index()][slot] = Some((ticket.histories[pos], pos));
