@@ -37,7 +37,9 @@ pub(super) fn keep_to(guard: &Guard, words: &str) -> Result<Memory, GuardError> 
     let wish = words.parse::<Guarding>().map_err(|not| fault(format!("{not}, found {:?}", shortened(words))))?;
     if wish == Guarding::Off {
         // The engines' memory is promised, and whoever asks how much may still be is answered by the limits.
-        return Err(fault("off is for the start of the server (--memory-guard off); while it runs, 100% is the most".to_owned()));
+        return Err(fault(
+            "off is for the start of the server (--memory-guard off); while it runs, 100% is the most".to_owned(),
+        ));
     }
     let guarded = wish.resolve();
     guard.set_limits(guarded.limits.ok_or_else(|| fault(guarded.to_string()))?);
