@@ -355,7 +355,8 @@ impl World {
         if now && all > 0 && come == all {
             // What was said to be lacking is all that was: nothing of it found no place, and nothing made room for it that counts.
             assert_eq!(taken, all, "{seq:?}: {lack:?}");
-            assert_eq!(self.sched.ledger().hit(&self.tickets[&seq].tokens), lack.there, "{seq:?}: {lack:?}");
+            let hit = self.sched.ledger().hit(&self.tickets[&seq].tokens);
+            assert!(hit >= lack.there, "{seq:?}: {hit} of {lack:?}");
             self.totals.count("fetches of all that was lacking", 1);
         }
     }
