@@ -8,6 +8,7 @@ mod children;
 mod demo;
 mod dist;
 mod golden;
+mod kills;
 mod load;
 mod models;
 mod server;
@@ -35,7 +36,14 @@ const fn chore(name: &'static str, help: &'static str, run: fn(&[String]) -> Don
 const CHORES: [(&str, &[Chore]); 6] = [
     ("Start here", &[chore("demo", demo::HELP, demo::run), chore("test", test::HELP, test::run)]),
     ("Models", &[chore("models", models::HELP, models::run)]),
-    ("Scheduler and server", &[chore("sim", sim::HELP, sim::run), chore("load", load::HELP, load::run)]),
+    (
+        "Scheduler and server",
+        &[
+            chore("sim", sim::HELP, sim::run),
+            chore("load", load::HELP, load::run),
+            chore("kills", kills::HELP, kills::run),
+        ],
+    ),
     ("Speed", &[chore("bench", bench::HELP, bench::run)]),
     ("References", &[chore("golden", golden::HELP, golden::run)]),
     ("House", &[chore("tidy", tidy::HELP, tidy::run), chore("dist", dist::HELP, dist::run)]),

@@ -5,7 +5,7 @@
 //! `EngineHandle::drop` without a wake-up (the `handles_gone` test hangs).
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
 use omlx_api::{
@@ -253,4 +253,65 @@ async fn a_bell_wakes_who_sleeps_once() {
     assert_ne!(told[0], told[1]);
     drop((mailbox, ticket));
     assert!(!bell.is_heard() && !bell.ring());
+}
+
+/// A deadline that nothing would ever come before.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// An engine that waits for something else too looks at its deadline, and not before.
+#[test]
+fn a_deadline_is_a_look() {
+    let (_handle, mut mailbox) = channel(2);
+    let deadline = Instant::now() + Duration::from_millis(30);
+    assert!(matches!(mailbox.wait_until(deadline), Some(Command::Look)));
+    assert!(Instant::now() >= deadline, "it looked before its time");
+    // One that is over already: at once, and every time.
+    assert!(matches!(mailbox.wait_until(deadline), Some(Command::Look)));
+    assert!(matches!(mailbox.wait_until(deadline), Some(Command::Look)));
+}
+
+#[test]
+fn who_waits_for_a_deadline_is_woken_by_everything_else() {
+    let asleep = |act: fn(&EngineHandle, &omlx_api::Bell)| {
+        let (handle, mut mailbox) = channel(2);
+        let bell = mailbox.bell();
+        let (out, said) = std::sync::mpsc::channel();
+        thread::spawn(move || out.send((mailbox.wait_until(Instant::now() + NEVER), mailbox)));
+        thread::sleep(Duration::from_millis(20));
+        act(&handle, &bell);
+        said.recv_timeout(Duration::from_secs(5)).expect("it sleeps on").0
+    };
+    assert!(matches!(asleep(|handle, _| drop(send(handle))), Some(Command::Generate(..))));
+    assert!(matches!(asleep(|_, bell| assert!(bell.ring())), Some(Command::Look)));
+    assert!(asleep(|handle, _| handle.stop()).is_none());
+}
+
+/// A request is never passed over for a deadline, nor a stop for a request; a ring is told once, and not as a second look.
+#[test]
+fn a_deadline_comes_after_everything_else() {
+    let (handle, mut mailbox) = channel(2);
+    let over = Instant::now();
+    assert!(mailbox.bell().ring());
+    let _ticket = send(&handle).unwrap();
+    assert!(matches!(mailbox.wait_until(over), Some(Command::Generate(..))));
+    assert!(matches!(mailbox.wait_until(Instant::now() + NEVER), Some(Command::Look)), "the ring of before");
+    let begin = Instant::now();
+    assert!(matches!(mailbox.wait_until(begin + Duration::from_millis(20)), Some(Command::Look)));
+    assert!(begin.elapsed() >= Duration::from_millis(20), "one ring was told twice");
+    handle.stop();
+    assert!(mailbox.wait_until(over).is_none());
+}
+
+/// What it waits for may still be read by somebody who holds a ticket and no handle.
+#[test]
+fn handles_that_are_gone_do_not_end_who_waits_for_a_deadline() {
+    let (handle, mut mailbox) = channel(2);
+    let ticket = send(&handle).unwrap();
+    let reply = taken(&mut mailbox);
+    drop(handle);
+    let deadline = Instant::now() + Duration::from_millis(20);
+    assert!(matches!(mailbox.wait_until(deadline), Some(Command::Look)));
+    assert!(Instant::now() >= deadline);
+    assert!(mailbox.wait().is_none(), "without a deadline nothing can ever come");
+    drop((reply, ticket));
 }

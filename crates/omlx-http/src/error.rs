@@ -13,7 +13,7 @@ use omlx_api::{Busy, Fault, Refusal};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::catalog::OpenError;
+use crate::catalog::{GuardError, OpenError};
 use crate::near::nearest;
 use crate::router::{all_routes, methods_of};
 
@@ -84,6 +84,8 @@ pub(crate) enum Error {
     Refused { param: &'static str, refusal: Refusal },
     #[error(transparent)]
     Fault(Fault),
+    #[error("`memory_guard`: {0}")]
+    Guard(GuardError),
     #[error("preparing the prompt failed inside the server; its log says more")]
     Preparation,
 }
@@ -108,6 +110,7 @@ impl Error {
         match self {
             Error::Key => StatusCode::UNAUTHORIZED,
             Error::Host => StatusCode::FORBIDDEN,
+            Error::Guard(GuardError::Off) => StatusCode::CONFLICT,
             Error::Route { .. } | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Error::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Error::ContentType | Error::ContentEncoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -120,6 +123,7 @@ impl Error {
             | Error::Range { .. }
             | Error::Unsupported { .. }
             | Error::NeedsStream { .. }
+            | Error::Guard(GuardError::Words { .. })
             | Error::TooLong { .. }
             | Error::FarTooLong { .. } => StatusCode::BAD_REQUEST,
             Error::Open { source, .. } => match source {
@@ -166,7 +170,8 @@ impl Error {
             Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",
             Error::NoMemory { .. } => "no_memory",
             Error::Unsupported { .. } => "unsupported_parameter",
-            Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } => "invalid_value",
+            Error::Guard(GuardError::Off) => "memory_guard_off",
+            Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } | Error::Guard(_) => "invalid_value",
             Error::Missing(_) => "missing_required_parameter",
             Error::Busy(Busy::Full) => "server_busy",
             Error::Busy(_) | Error::Fault(Fault::Stopped) => "engine_stopped",
@@ -192,6 +197,7 @@ impl Error {
             | Error::FarTooLong { param, .. }
             | Error::NoMemory { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
+            Error::Guard(_) => Some("memory_guard".to_owned()),
             _ => None,
         }
     }

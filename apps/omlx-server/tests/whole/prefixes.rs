@@ -17,12 +17,12 @@ const PROMPT: usize = 400;
 const BLOCK: u64 = 16;
 
 /// Two models, one of them with windows shorter than the prompts, and a folder for prefixes that is not there yet.
-struct House {
-    dir: tempfile::TempDir,
+pub(crate) struct House {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl House {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         random_llama(&dir.path().join("models/full"), &RandomLlama::default());
         let windows = vec![Some(64), None, Some(64)];
@@ -30,21 +30,21 @@ impl House {
         Self { dir }
     }
 
-    fn kept(&self) -> PathBuf {
+    pub(crate) fn kept(&self) -> PathBuf {
         self.dir.path().join("a/new/folder")
     }
 
-    fn serve(&self, args: &[&str]) -> Server {
+    pub(crate) fn serve(&self, args: &[&str]) -> Server {
         Server::of(&self.dir.path().join("models"), &[&["--block", "16"], args].concat())
     }
 
-    fn serve_kept(&self, args: &[&str]) -> Server {
+    pub(crate) fn serve_kept(&self, args: &[&str]) -> Server {
         let kept = self.kept();
         self.serve(&[&["--cache-dir", kept.to_str().unwrap()], args].concat())
     }
 
     /// `omlx-server cache TASK` on the folder.
-    fn cache(&self, task: &str) -> Output {
+    pub(crate) fn cache(&self, task: &str) -> Output {
         command().args(["cache", task, "--cache-dir"]).arg(self.kept()).output().unwrap()
     }
 }
@@ -57,40 +57,40 @@ fn prompt(seed: usize) -> String {
         .collect()
 }
 
-fn request(model: &str, seed: usize) -> Value {
+pub(crate) fn request(model: &str, seed: usize) -> Value {
     json!({"model": model, "prompt": prompt(seed), "max_tokens": 6, "temperature": 0, "logprobs": 5})
 }
 
 /// What was said, with its scores, and how many tokens of the prompt were not computed.
 #[track_caller]
-fn ask(server: &Server, request: &Value) -> (Value, u64) {
+pub(crate) fn ask(server: &Server, request: &Value) -> (Value, u64) {
     let answer = server.completions(request).send().ok();
     let cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
     (answer["choices"].clone(), cached)
 }
 
-fn prefixes(server: &Server) -> Value {
+pub(crate) fn prefixes(server: &Server) -> Value {
     server.get("/api/status").ok()["prefixes"].clone()
 }
 
 /// Ends a server as its owner would.
-fn stop(mut server: Server) {
+pub(crate) fn stop(mut server: Server) {
     server.signal("TERM");
     assert!(server.ended(Duration::from_secs(30)).success(), "{}", server.output());
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
 /// The longest part of a prompt that can be found: whole blocks, and its last token is computed in any case.
-const MOST: u64 = (PROMPT as u64 - 1) / BLOCK * BLOCK;
+pub(crate) const MOST: u64 = (PROMPT as u64 - 1) / BLOCK * BLOCK;
 
 #[test]
 fn a_prompt_is_found_after_a_restart() {

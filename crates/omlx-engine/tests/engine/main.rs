@@ -3,6 +3,7 @@
 
 mod answer;
 mod crowd;
+mod damage;
 mod echo;
 mod fail;
 mod invariance;

@@ -21,13 +21,13 @@ use omlx_models::Model;
 use crate::answer::{Answer, Dice, ask, block_on, engine, finish, settled, tiny};
 use crate::planted::{Fault, Planted};
 
-const BLOCK: usize = 4;
+pub(crate) const BLOCK: usize = 4;
 /// With and without windows of 8 tokens.
-const MODELS: [&str; 3] = ["llama", "gemma3_sw8", "mistral_sw8"];
+pub(crate) const MODELS: [&str; 3] = ["llama", "gemma3_sw8", "mistral_sw8"];
 const RAM: u64 = 64 << 20;
 
 /// A pool for one long sequence and a little more.
-fn config(model: &impl Model) -> Config {
+pub(crate) fn config(model: &impl Model) -> Config {
     let layout = model.layout();
     let sizes = |blocks| {
         let groups = layout.groups.iter();
@@ -37,30 +37,30 @@ fn config(model: &impl Model) -> Config {
     Config { block: BLOCK, step_tokens: 24, chunk_tokens: 24, rows: 4, context: Some(200), step_time: None, ..config }
 }
 
-fn with_tiers(model: impl Model + 'static, tiers: &Arc<Tiers>, salt: &str) -> EngineHandle {
+pub(crate) fn with_tiers(model: impl Model + 'static, tiers: &Arc<Tiers>, salt: &str) -> EngineHandle {
     let config = config(&model);
     let place = Place { tiers: Some(Arc::clone(tiers)), ..Place::default() };
     spawn(Box::new(model), Salt::of(&[("test", salt.as_bytes())]), &Device::Cpu, config, place).unwrap()
 }
 
-fn on_disk(folder: &Path, ram_bytes: u64) -> Arc<Tiers> {
+pub(crate) fn on_disk(folder: &Path, ram_bytes: u64) -> Arc<Tiers> {
     let disk = Some(DiskConfig::new(folder, 64 << 20));
     Arc::new(Tiers::open(&TiersConfig { disk, ..TiersConfig::new(ram_bytes) }).unwrap().0)
 }
 
-fn request(prompt: &[u32], limit: usize) -> Generate {
+pub(crate) fn request(prompt: &[u32], limit: usize) -> Generate {
     Generate { logprobs: Some(5), ..Generate::new(prompt.to_vec(), limit) }
 }
 
 /// The answer of an engine with nothing in its cache.
-fn cold(name: &str, prompt: &[u32], limit: usize) -> Answer {
+pub(crate) fn cold(name: &str, prompt: &[u32], limit: usize) -> Answer {
     let model = tiny(name);
     let config = config(&model);
     block_on(ask(&engine(model, config), request(prompt, limit)))
 }
 
 /// Other prompts, until the pool has nothing else.
-async fn crowd_out(engine: &EngineHandle) {
+pub(crate) async fn crowd_out(engine: &EngineHandle) {
     // Long ones for pools that see everything; many, since a window keeps only the end of each.
     for n in 0..36 {
         let prompt = Dice(7_000 + n).tokens(if n < 4 { 150 } else { 13 }, 256);
@@ -69,7 +69,7 @@ async fn crowd_out(engine: &EngineHandle) {
 }
 
 /// Ends an engine and waits until it has said its last words.
-fn end(engine: &EngineHandle) {
+pub(crate) fn end(engine: &EngineHandle) {
     engine.stop();
     let begin = Instant::now();
     while engine.is_alive() {
@@ -81,7 +81,7 @@ fn end(engine: &EngineHandle) {
 }
 
 /// Whole blocks of a prompt but its last token: what can be found of it.
-fn findable(prompt: &[u32]) -> usize {
+pub(crate) fn findable(prompt: &[u32]) -> usize {
     (prompt.len() - 1) / BLOCK * BLOCK
 }
 
@@ -337,6 +337,9 @@ fn nan_is_kept_nowhere() {
     end(&engine);
     let stats = tiers.stats();
     assert_eq!((stats.ram.unwrap().blocks, stats.disk.unwrap().blocks), (0, 0), "{stats:?}");
+    drop(Arc::into_inner(tiers).expect("nobody else has the tiers"));
+    // Nor after a restart, though files are only ever appended to.
+    let tiers = on_disk(folder.path(), RAM);
     let engine = with_tiers(tiny("llama"), &tiers, "one");
     prompt[60] = 8;
     assert_eq!(block_on(ask(&engine, Generate::new(prompt, 4))).usage().cached, 0);

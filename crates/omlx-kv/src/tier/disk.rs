@@ -182,9 +182,17 @@ impl BlockStore for DiskStore {
             End::Bad => stats.bad += 1,
             End::Failed(_) => stats.read_errors += 1,
         }
+        let StoreStats { bad, read_errors, .. } = *stats;
         drop(stats);
-        if let End::Failed(error) = &got.end {
-            tracing::warn!(folder = %self.shared.folder.display(), %error, "a stored block cannot be read; it is computed again");
+        let folder = self.shared.folder.display();
+        match &got.end {
+            End::Bad if is_round(bad) => {
+                tracing::warn!(%folder, damaged = bad, "stored blocks are damaged; they are computed and written again");
+            }
+            End::Failed(error) if is_round(read_errors) => {
+                tracing::warn!(%folder, %error, failed = read_errors, "stored blocks cannot be read; they are computed again");
+            }
+            _ => {}
         }
         got
     }
@@ -193,10 +201,20 @@ impl BlockStore for DiskStore {
         self.log().put(&self.shared, blocks).map_err(|source| self.shared.failed("it cannot be written", source))
     }
 
+    /// Here too nobody waits for a disk, unless a block really is here: what is not to be trusted must not be found by the next start
+    /// either, whatever becomes of this process.
     fn forget(&self, keys: &[BlockKey]) {
-        let mut index = self.shared.index();
-        for key in keys {
-            index.remove(key);
+        let found: Vec<_> = {
+            let mut index = self.shared.index();
+            let found = keys.iter().filter_map(|key| Some((*key, index.find(key)?))).collect();
+            keys.iter().for_each(|key| index.remove(key));
+            found
+        };
+        for (key, place) in found {
+            if let Err(error) = read::spoil(&self.shared, &key, place) {
+                let folder = self.shared.folder.display();
+                tracing::warn!(%folder, %error, "a stored block that is not to be trusted stays on disk until the next start");
+            }
         }
     }
 
@@ -234,6 +252,15 @@ impl Drop for DiskStore {
             tracing::debug!(%error, "the lock of a cache folder goes with its file");
         }
     }
+}
+
+/// Whether so many faults of a kind are worth a line of the log: the first, the tenth, the hundredth. All are counted.
+fn is_round(count: u64) -> bool {
+    let mut left = count;
+    while left >= 10 && left.is_multiple_of(10) {
+        left /= 10;
+    }
+    left == 1
 }
 
 /// Takes the folder for this process. The lock goes with the file, so a killed process leaves none behind.

@@ -1,5 +1,6 @@
 //! What the world knows about one sequence.
 
+use omlx_blocks::Lack;
 use omlx_sched::Priority;
 
 use crate::dice::mix;
@@ -20,6 +21,8 @@ pub(crate) struct Ticket {
     pub(crate) deadline: usize,
     /// The round in which its prefix is here; it is out of the queue until then.
     pub(crate) aside_until: Option<usize>,
+    /// What was on its way when it was set aside.
+    pub(crate) lack: Option<Lack>,
 }
 
 impl Ticket {
@@ -35,6 +38,7 @@ impl Ticket {
             computed: None,
             deadline: 0,
             aside_until: None,
+            lack: None,
         };
         tokens.iter().for_each(|&token| ticket.push(token));
         ticket

@@ -6,6 +6,7 @@ use std::fmt;
 /// Everything that has to happen often in a run of CI's length.
 const INTERESTING: &[&str] = &[
     "adopted blocks",
+    "adopted tails",
     "bad logits",
     "batch work overtaken",
     "blocks given up",
@@ -18,6 +19,10 @@ const INTERESTING: &[&str] = &[
     "done",
     "ends at the pool's limit",
     "failed steps",
+    "fetches cut short",
+    "fetches of all that was lacking",
+    "fetches of tails",
+    "fetches that were decided long before",
     "forgotten",
     "forks",
     "set aside",

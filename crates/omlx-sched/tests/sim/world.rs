@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use omlx_blocks::{GroupId, GroupSize, Ledger, Reach, Salt, SeqId, Slot};
+use omlx_blocks::{BlockKey, GroupId, GroupSize, Lack, Ledger, Reach, Salt, SeqId, Slot};
 use omlx_sched::{Arrival, Branch, Config, Outcome, Plan, Pressure, Priority, Refused, Row, Sampled, Sched, Target};
 
 use crate::Trace;
@@ -227,7 +227,9 @@ impl World {
                 if self.dice.one_in(self.odds.hold) {
                     assert!(self.sched.set_aside(seq) && self.sched.set_aside(seq));
                     let until = self.round + self.dice.roll(0, 30);
-                    self.tickets.get_mut(&seq).expect("just come").aside_until = Some(until);
+                    let lack = self.dice.one_in(2).then(|| self.lacks(seq));
+                    let ticket = self.tickets.get_mut(&seq).expect("just come");
+                    (ticket.aside_until, ticket.lack) = (Some(until), lack);
                     self.totals.count("set aside", 1);
                 }
                 return;
@@ -276,13 +278,27 @@ impl World {
         let due = |ticket: &Ticket| ticket.aside_until.is_some_and(|until| until <= self.round);
         let due: Vec<SeqId> = self.tickets.iter().filter(|(_, ticket)| due(ticket)).map(|(&seq, _)| seq).collect();
         for seq in due {
-            let trail = self.sched.trail(seq).clone();
+            let early = self.tickets.get_mut(&seq).expect("here").lack.take();
+            self.totals.count("fetches that were decided long before", usize::from(early.is_some()));
+            if early.is_some() || self.dice.one_in(2) {
+                self.fetch(seq, early);
+                self.sched.take_back(seq);
+                self.takes_its_place(seq);
+                self.sched.check();
+                continue;
+            }
+            let whole = self.sched.trail(seq).blocks();
+            // In all groups the same: a tail that one of them lacks is of no use.
+            let rest = self.tickets[&seq].tokens.len() - whole * BLOCK;
+            let end = whole * BLOCK + self.dice.roll(0, rest.min(BLOCK - 1));
+            let with_tail = self.dice.one_in(2);
             for group in self.groups() {
-                let blocks = self.dice.roll(0, trail.blocks());
+                let blocks = if with_tail { end.div_ceil(BLOCK) } else { self.dice.roll(0, whole) };
                 for i in (0..blocks).rev() {
-                    let (from, to) = (i * BLOCK, (i + 1) * BLOCK);
+                    let (from, to) = (i * BLOCK, end.min((i + 1) * BLOCK));
                     let ticket = &self.tickets[&seq];
                     if let Some(id) = self.sched.adopt(seq, group, i, to) {
+                        self.totals.count("adopted tails", usize::from(to - from < BLOCK));
                         for pos in from..to {
                             let slot = id.index() * BLOCK + pos % BLOCK;
                             self.memory[group.index()][slot] = Some((ticket.histories[pos], pos));
@@ -296,6 +312,51 @@ impl World {
             self.sched.take_back(seq);
             self.takes_its_place(seq);
             self.sched.check();
+        }
+    }
+
+    /// What a sequence lacks of which a slower place has all, or most, or hardly anything.
+    fn lacks(&mut self, seq: SeqId) -> Lack {
+        let (seed, part) = (self.dice.next(), self.dice.roll(0, 8) as u64);
+        let has = |key: &BlockKey| {
+            let own = key.as_bytes().iter().fold(seed, |sum, &byte| mix(sum ^ u64::from(byte)));
+            own % 8 >= part
+        };
+        let lack = self.sched.lack(seq, &has);
+        let ticket = &self.tickets[&seq];
+        assert!(
+            lack.here <= lack.there
+                && lack.there < ticket.tokens.len()
+                && lack.blocks.is_empty() == (lack.here == lack.there)
+        );
+        lack
+    }
+
+    /// Brings what is lacking, as an engine does: what is here is counted as used first, then block after block is adopted and written.
+    fn fetch(&mut self, seq: SeqId, early: Option<Lack>) {
+        let now = early.is_none();
+        let lack = early.unwrap_or_else(|| self.lacks(seq));
+        self.sched.freshen(seq, lack.there);
+        let all = lack.blocks.len();
+        let come = if self.dice.one_in(3) { self.dice.roll(0, all) } else { all };
+        let mut taken = 0;
+        for &(group, index) in &lack.blocks[..come] {
+            let Some(id) = self.sched.adopt(seq, group, index, lack.there) else { continue };
+            taken += 1;
+            for pos in index * BLOCK..lack.there.min((index + 1) * BLOCK) {
+                let slot = id.index() * BLOCK + pos % BLOCK;
+                self.memory[group.index()][slot] = Some((self.tickets[&seq].histories[pos], pos));
+            }
+            self.bad.remove(&(group.index(), id.index()));
+        }
+        self.sched.freshen(seq, lack.there);
+        self.totals.count("fetches cut short", usize::from(come < all));
+        self.totals.count("fetches of tails", usize::from(taken == all && !lack.there.is_multiple_of(BLOCK)));
+        if now && all > 0 && come == all {
+            // What was said to be lacking is all that was: nothing of it found no place, and nothing made room for it that counts.
+            assert_eq!(taken, all, "{seq:?}: {lack:?}");
+            assert_eq!(self.sched.ledger().hit(&self.tickets[&seq].tokens), lack.there, "{seq:?}: {lack:?}");
+            self.totals.count("fetches of all that was lacking", 1);
         }
     }
 

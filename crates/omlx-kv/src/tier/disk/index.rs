@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     pub(crate) salts: BTreeMap<Salt, (u64, u64)>,
     /// Whether somebody else's version wrote it, or nobody can read it.
     pub(crate) foreign: bool,
+    /// Its file is being removed by us.
+    pub(crate) going: bool,
 }
 
 impl Segment {
@@ -135,14 +137,22 @@ impl Index {
     /// Enters a record of a segment, last used at `used`.
     pub(crate) fn add(&mut self, number: u32, entry: &Entry, salt: Salt, used: u64) {
         let short = Short::of(&entry.key);
-        self.remove(&entry.key); // of two records with one name the later one counts
+        // Of two records with one name the one that was written later counts, in whatever order they are entered: it would not
+        // have been written if the other had been any good.
+        let counts = self.place(&short).is_none_or(|place| place.segment <= number);
+        if counts {
+            self.remove_short(&short);
+        }
         let Some(segment) = self.segments.get_mut(&number) else {
             return;
         };
         segment.keys.push(short);
-        segment.used += used;
         let (blocks, bytes) = segment.salts.entry(salt).or_default();
         (*blocks, *bytes) = (*blocks + 1, *bytes + u64::from(entry.len));
+        if !counts {
+            return;
+        }
+        segment.used += used;
         self.blocks.insert(short, Place { used, segment: number, at: entry.at, len: entry.len });
     }
 
@@ -204,6 +214,33 @@ impl Index {
             fits
         });
         proven
+    }
+
+    /// Makes the blocks of a segment impossible to find that do not end within its first `len` bytes.
+    pub(crate) fn cut(&mut self, number: u32, len: u64) {
+        let outside = |place: Place| u64::from(place.at) + u64::from(place.len) > len;
+        let keys = self.segments.get(&number).map(|segment| segment.keys.clone()).unwrap_or_default();
+        for key in keys {
+            if self.place(&key).is_some_and(|place| place.segment == number && outside(place)) {
+                self.remove_short(&key);
+            }
+        }
+    }
+
+    /// The numbers of all segments.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.segments.keys().copied().collect()
+    }
+
+    /// Notes whether a segment's file is being removed by us.
+    pub(crate) fn set_going(&mut self, number: u32, going: bool) {
+        if let Some(segment) = self.segments.get_mut(&number) {
+            segment.going = going;
+        }
+    }
+
+    pub(crate) fn is_going(&self, number: u32) -> bool {
+        self.segments.get(&number).is_some_and(|segment| segment.going)
     }
 
     /// Takes a segment out with all its blocks; answers how many of them could be found.

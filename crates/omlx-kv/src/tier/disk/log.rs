@@ -112,6 +112,8 @@ impl Log {
 
     /// Writes a load to the end of the newest segment, once there is room.
     fn append(&mut self, shared: &Shared, mut load: Load) -> io::Result<Booked> {
+        // Its file was taken away, as a reader has found: what is written from now on is written elsewhere.
+        self.open.take_if(|open| !shared.index().segments.contains_key(&open.number));
         let full = |open: &Open| !open.entries.is_empty() && open.end + load.bytes.len() as u64 > shared.segment_bytes;
         if self.open.as_ref().is_some_and(full) {
             self.close(shared);
@@ -200,7 +202,7 @@ impl Log {
 
     pub(super) fn clear(&mut self, shared: &Shared) -> io::Result<()> {
         self.open = None;
-        let all: Vec<u32> = shared.index().segments.keys().copied().collect();
+        let all = shared.index().numbers();
         all.into_iter().try_for_each(|number| evict(shared, number, false).map(drop))
     }
 
@@ -315,9 +317,13 @@ fn evict(shared: &Shared, number: u32, carry: bool) -> io::Result<Vec<(format::R
         (head.len() == bytes.len() && format::content_is_good(&bytes, &head)).then_some((head, bytes, place.used))
     };
     let kept: Vec<_> = keepers.into_iter().filter_map(read).collect();
+    shared.index().set_going(number, true);
     match shared.medium.remove(&name_of(number)) {
         // Somebody has tidied up: so much the better.
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            shared.index().set_going(number, false);
+            return Err(error);
+        }
         _ => {}
     }
     let lost = shared.index().drop_segment(number);

@@ -1,12 +1,15 @@
 //! Reading: neighbours in one piece, each record checked for name, tokens, length and content.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+
+use omlx_blocks::BlockKey;
 
 use super::Shared;
 use super::format;
 use super::index::Place;
-use super::log::name_of;
+use super::log::{name_of, number_of};
 use crate::BlockBytes;
 use crate::tier::{End, Got, Wanted};
 
@@ -69,9 +72,16 @@ fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut V
             };
             return places.iter().zip(wanted).try_for_each(one);
         }
-        // The segment was given up meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(End::Missing),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(End::Bad),
+        // The segment was given up meanwhile, or somebody has taken it away.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            forget_missing(shared, places[0].segment);
+            return Err(End::Missing);
+        }
+        // Somebody has cut it short.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            forget_cut(shared, places[0].segment);
+            return Err(End::Bad);
+        }
         Err(error) => return Err(End::Failed(error)),
     }
     let bytes = Arc::new(bytes);
@@ -90,4 +100,52 @@ fn content(record: &[u8], want: &Wanted) -> Option<std::ops::Range<usize>> {
     let head = format::read_record_head(record)?;
     let same = head.key == want.key && head.content == want.len && format::holds(record, &head, &want.tokens);
     (same && format::content_is_good(record, &head)).then(|| head.content_at()..head.content_at() + head.content)
+}
+
+/// A file ends before its records do. Whatever stands behind its end is forgotten at once, for the same reason.
+fn forget_cut(shared: &Shared, segment: u32) {
+    let name = name_of(segment);
+    let files = shared.medium.list().unwrap_or_default();
+    if let Some(file) = files.iter().find(|file| file.name == name) {
+        shared.index().cut(segment, file.len);
+    }
+}
+
+/// A file is not there. Which others are not is found out at once: blocks that seem to be here would never be written again.
+fn forget_missing(shared: &Shared, segment: u32) {
+    // Before the list, or one that is just being made would seem to be missing.
+    let known = shared.index().numbers();
+    let listed = shared.medium.list();
+    let there: BTreeSet<u32> = match listed {
+        Ok(files) => files.iter().filter_map(|file| number_of(&file.name)).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
+        Err(_) => known.iter().copied().filter(|number| *number != segment).collect(),
+    };
+    let mut index = shared.index();
+    let (mut files, mut blocks) = (0u64, 0);
+    for number in
+        known.into_iter().filter(|number| !there.contains(number) && !index.is_going(*number)).collect::<Vec<_>>()
+    {
+        blocks += index.drop_segment(number);
+        files += 1;
+    }
+    drop(index);
+    if files > 0 {
+        let folder = shared.folder.display();
+        tracing::warn!(%folder, files, blocks, "files of the prefix cache have gone; their blocks are computed and written again");
+    }
+}
+
+/// Makes a record one that is never good again, by a single small write into its content; the records behind it stay as they are.
+pub(super) fn spoil(shared: &Shared, key: &BlockKey, place: Place) -> io::Result<()> {
+    let mut record = vec![0; place.len as usize];
+    let name = name_of(place.segment);
+    match shared.medium.read(&name, u64::from(place.at), &mut record) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => return Ok(()),
+        read => read?,
+    }
+    let head = format::read_record_head(&record).filter(|head| head.key == *key && head.content > 0);
+    let Some(head) = head else { return Ok(()) };
+    let at = head.content_at();
+    shared.medium.write(&name, u64::from(place.at) + at as u64, &[!record[at]])
 }
