@@ -119,7 +119,8 @@ impl Victim {
     fn command(&self, dice: &mut Dice) -> Command {
         let mut command = command();
         command.args(["--port", "0", "--block", "16", "--log-level", "info", "--model-dir"]).arg(&self.models);
-        command.arg("--cache-dir").arg(&self.kept).args(["--cache-disk", &self.budget.to_string()]);
+        let budget = format!("{}MiB", self.budget >> 20);
+        command.arg("--cache-dir").arg(&self.kept).args(["--cache-disk", &budget]);
         command.args(["--cache-ram", ["off", "1MiB", "64MiB"][dice.below(3) as usize]]);
         // With few blocks of its own, what it gives up goes to the slower places while it runs.
         command.args([["--max-concurrent", "2"], ["--max-concurrent", "8"]][dice.below(2) as usize]);

@@ -191,11 +191,20 @@ fn damaged_files_cost_time_and_never_an_answer() {
                 _ => {}
             }
             finish(tiers, &engine);
-            // What was lost has been written again.
-            let (tiers, engine) = start(name, folder.path());
-            assert_eq!(asked.ask(&engine, &what), asked.all(), "{name}, after {what}: {:?}", tiers.stats());
-            assert_eq!(tiers.stats().disk.unwrap().bad, 0, "{name}, after {what}");
-            finish(tiers, &engine);
+            // What was lost is written again; where much of it was, in a few turns.
+            let mut turns = 0;
+            let bad = loop {
+                let (tiers, engine) = start(name, folder.path());
+                let cached = asked.ask(&engine, &what);
+                let stats = tiers.stats();
+                finish(tiers, &engine);
+                if cached == asked.all() {
+                    break stats.disk.unwrap().bad;
+                }
+                turns += 1;
+                assert!(turns <= 3, "{name}, after {what}: {cached:?}, {stats:?}");
+            };
+            assert_eq!(bad, 0, "{name}, after {what}");
         }
     }
 }

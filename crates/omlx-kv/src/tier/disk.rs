@@ -2,8 +2,8 @@
 //!
 //! Blocks are appended to the newest segment in large writes. A full segment is closed with a list of its records and never
 //! written again; the budget is kept by removing whole segments, least recently used first, after carrying over the few blocks
-//! that are in use. Nothing is written in place, so a process may be killed at any moment: what it had begun to write is
-//! not found, everything before it is. At the start only the lists are read. Why not a crate: docs/decisions/0026.
+//! that are in use. Nothing is written in place but a mark on what is not to be trusted, so a process may be killed at any moment: what it had
+//! begun to write is not found, everything before it is. At the start only the lists are read. Why not a crate: docs/decisions/0026.
 //!
 //! Two locks. `log` is held while something is written, `index` only for looking up and booking, so nobody who asks what is
 //! here ever waits for the disk.

@@ -10,7 +10,8 @@ use crate::{BlockBytes, Result};
 
 /// A place for blocks. It may lose any of them; it never gives out other content than was put.
 ///
-/// [`get`](Self::get) and [`put`](Self::put) may wait for a disk and belong on helper threads. All the rest answers from memory.
+/// [`get`](Self::get) and [`put`](Self::put) may wait for a disk and belong on helper threads. All the rest answers from memory, but [`forget`](Self::forget)
+/// of what a disk has, which is rare, marks it there.
 pub trait BlockStore: Send + Sync + fmt::Debug {
     /// Blocks in the order asked for, up to the first that is missing or bad. Counts as use. A bad one is forgotten.
     fn get(&self, wanted: &[Wanted]) -> Got;
@@ -22,7 +23,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug {
     /// When the place cannot be written. What it has can still be read.
     fn put(&self, blocks: &[Block]) -> Result<()>;
 
-    /// Makes blocks impossible to find.
+    /// Makes blocks impossible to find, now and after a restart.
     fn forget(&self, keys: &[BlockKey]);
 
     /// Whether a block is here, as far as is known without reading it.

@@ -54,6 +54,8 @@ pub(crate) struct Segment {
     pub(crate) foreign: bool,
     /// Its file is being removed by us.
     pub(crate) going: bool,
+    /// Somebody has cut its file short.
+    pub(crate) cut: bool,
 }
 
 impl Segment {
@@ -220,11 +222,19 @@ impl Index {
     pub(crate) fn cut(&mut self, number: u32, len: u64) {
         let outside = |place: Place| u64::from(place.at) + u64::from(place.len) > len;
         let keys = self.segments.get(&number).map(|segment| segment.keys.clone()).unwrap_or_default();
+        if let Some(segment) = self.segments.get_mut(&number) {
+            segment.cut = true;
+        }
         for key in keys {
             if self.place(&key).is_some_and(|place| place.segment == number && outside(place)) {
                 self.remove_short(&key);
             }
         }
+    }
+
+    /// Whether the file of a segment is as it was written: one that is gone or cut short must not be written on.
+    pub(crate) fn is_whole(&self, number: u32) -> bool {
+        self.segments.get(&number).is_some_and(|segment| !segment.cut)
     }
 
     /// The numbers of all segments.

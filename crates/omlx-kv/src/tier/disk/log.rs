@@ -112,8 +112,7 @@ impl Log {
 
     /// Writes a load to the end of the newest segment, once there is room.
     fn append(&mut self, shared: &Shared, mut load: Load) -> io::Result<Booked> {
-        // Its file was taken away, as a reader has found: what is written from now on is written elsewhere.
-        self.open.take_if(|open| !shared.index().segments.contains_key(&open.number));
+        self.leave_what_is_spoilt(shared);
         let full = |open: &Open| !open.entries.is_empty() && open.end + load.bytes.len() as u64 > shared.segment_bytes;
         if self.open.as_ref().is_some_and(full) {
             self.close(shared);
@@ -168,6 +167,7 @@ impl Log {
 
     /// Ends the newest segment with its list. If that fails, the next start walks its records.
     pub(super) fn close(&mut self, shared: &Shared) {
+        self.leave_what_is_spoilt(shared);
         let Some(open) = self.open.take() else {
             return write_down_use(shared);
         };
@@ -187,6 +187,14 @@ impl Log {
             }
         }
         write_down_use(shared);
+    }
+
+    /// Somebody has taken the newest segment's file away or cut it short, as a reader has found: what is written from now on is
+    /// written elsewhere.
+    fn leave_what_is_spoilt(&mut self, shared: &Shared) {
+        if let Some(open) = self.open.take_if(|open| !shared.index().is_whole(open.number)) {
+            abandon(shared, &open);
+        }
     }
 
     /// Gives up segments until the folder is within its budget.

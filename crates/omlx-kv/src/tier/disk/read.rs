@@ -88,7 +88,10 @@ fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut V
     let mut at = 0;
     for (place, want) in places.iter().zip(wanted) {
         let record = &bytes[at..at + place.len as usize];
-        let range = content(record, want).ok_or(End::Bad)?;
+        let Some(range) = content(record, want) else {
+            forget_bad(shared, &bytes[at..], places, wanted, place);
+            return Err(End::Bad);
+        };
         blocks.push(BlockBytes::part(&bytes, at + range.start..at + range.end));
         at += place.len as usize;
     }
@@ -100,6 +103,19 @@ fn content(record: &[u8], want: &Wanted) -> Option<std::ops::Range<usize>> {
     let head = format::read_record_head(record)?;
     let same = head.key == want.key && head.content == want.len && format::holds(record, &head, &want.tokens);
     (same && format::content_is_good(record, &head)).then(|| head.content_at()..head.content_at() + head.content)
+}
+
+/// Where one block is bad others often are: those of the same piece are forgotten at once, or each would cost a later request.
+fn forget_bad(shared: &Shared, bytes: &[u8], places: &[Place], wanted: &[Wanted], first: &Place) {
+    let mut rest = bytes;
+    let from = places.iter().position(|place| place == first).unwrap_or(places.len());
+    for (place, want) in places.iter().zip(wanted).skip(from) {
+        let (record, after) = rest.split_at(place.len as usize);
+        if content(record, want).is_none() {
+            shared.index().remove(&want.key);
+        }
+        rest = after;
+    }
 }
 
 /// A file ends before its records do. Whatever stands behind its end is forgotten at once, for the same reason.
