@@ -81,7 +81,6 @@ fn api_8_under_a_small_guard() {
 }
 
 /// The guard's limits in the words of the command line while the server runs: the next request is judged by the new ones.
-/// Seen to fail: limits set for a guard that no engine asks.
 #[test]
 fn the_guard_is_set_while_the_server_runs() {
     const PATH: &str = "/api/memory-guard";

@@ -1,6 +1,4 @@
 //! `/api/memory-guard`: what is shown, what may be set, and by whom.
-//!
-//! Seen to fail: the route beside the ones that need a key; a word that is no limit answered as if it were one.
 
 use axum::body::Body;
 use axum::http::{Request, header};

@@ -355,8 +355,9 @@ impl World {
         if now && all > 0 && come == all {
             // What was said to be lacking is all that was: nothing of it found no place, and nothing made room for it that counts.
             assert_eq!(taken, all, "{seq:?}: {lack:?}");
-            let hit = self.sched.ledger().hit(&self.tickets[&seq].tokens);
-            assert!(hit >= lack.there, "{seq:?}: {hit} of {lack:?}");
+            // Along its own trail, of which a fork has only its parent's part before it starts.
+            let hit = self.sched.ledger().hit_along(self.sched.trail(seq), &self.tickets[&seq].tokens);
+            assert_eq!(hit, lack.there, "{seq:?}: {lack:?}");
             self.totals.count("fetches of all that was lacking", 1);
         }
     }
