@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::prefixes::{House, files, prefixes, stop, text};
-use crate::server::{Server, command};
+use crate::server::{Server, command, within};
 
 /// What CI runs.
 const ROUNDS: u64 = 5;
@@ -164,8 +164,9 @@ impl Victim {
     /// Starts, and has nothing to complain of.
     fn starts(&self, dice: &mut Dice) -> Server {
         let server = Server::start_with(&mut self.command(dice));
-        let said = server.output();
-        let line = said.lines().find(|line| line.contains("prefix cache in")).unwrap_or_else(|| panic!("{said}"));
+        // The log and the rest of its words come by two pipes.
+        let find = || server.output().lines().find(|line| line.contains("prefix cache in")).map(str::to_owned);
+        let line = within(Duration::from_secs(10), find);
         assert!(!line.contains("WARN") && !line.contains("cannot be read") && !line.contains("left alone"), "{line}");
         server
     }

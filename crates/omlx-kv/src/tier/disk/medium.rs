@@ -98,7 +98,11 @@ impl Medium for Folder {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
-            let meta = entry.metadata()?;
+            let meta = match entry.metadata() {
+                // It was taken away while we looked: that is no fault of the folder.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                meta => meta?,
+            };
             let name = entry.file_name().to_string_lossy().into_owned();
             let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             files.push(MediumFile { name, len: meta.len(), modified });
