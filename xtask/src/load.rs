@@ -24,6 +24,8 @@ const FIRST_PORT: u16 = 8100;
 const LOOK: Duration = Duration::from_secs(5);
 /// Small enough to be full of what the first minute's requests left behind, so that growth after it is a leak.
 const CACHE: &str = "512MiB";
+/// The same for what is kept beside it, which by itself grows for as long as there is memory.
+const RAM: &str = "64MiB";
 /// Memory may be this much above its size after the first minute.
 const GROWTH: f64 = 1.05;
 /// How long the server may take to see that all have gone.
@@ -70,7 +72,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     let model = models::ensure(MODEL)?;
     shell::run(&mut shell::cargo(["build", "--release", "--workspace", "--bin", "omlx-server"]))?;
     let port = server::free_port(FIRST_PORT)?;
-    let mut server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE])?;
+    let mut server = Server::start(&model, port, &["--log-level", "warn", "--kv-memory", CACHE, "--cache-ram", RAM])?;
     let id = server.wait()?;
     streams(port, &id)?;
     beside(port, &id)?;

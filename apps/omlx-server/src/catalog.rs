@@ -12,7 +12,7 @@ use candle_core::Device;
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
 use omlx_engine::guard::Guard;
-use omlx_http::{Card, Memory, OpenError, Prefixes, Served};
+use omlx_http::{Card, GuardError, Memory, OpenError, Prefixes, Served};
 use omlx_hub::Found;
 use omlx_kv::tier::Tiers;
 
@@ -154,6 +154,10 @@ impl omlx_http::Catalog for Catalog {
 
     fn memory(&self) -> Option<Memory> {
         self.guard.as_deref().map(memory::seen)
+    }
+
+    fn set_memory(&self, words: &str) -> Result<Memory, GuardError> {
+        memory::keep_to(self.guard.as_deref().ok_or(GuardError::Off)?, words)
     }
 
     fn prefixes(&self) -> Option<Prefixes> {

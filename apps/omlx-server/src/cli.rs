@@ -33,10 +33,10 @@ EXAMPLES
     curl http://127.0.0.1:8000/v1/chat/completions \\
       -H 'content-type: application/json' \\
       -d '{\"model\": \"SmolLM2-135M-Instruct.Q4_1\",
-           \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}'
+           \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"temperature\": 0.2}'
 
 MODELS
-  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in the API says where it lies, not how it was asked for: below --model-dir its path there, elsewhere the last part of its path, both without .gguf; a model from the hub has its name there, owner/name. Requests may leave out all but the last part where only one model ends in it. GET /v1/models lists them. A model that cannot be loaded does not disturb the others, and the log says why; where it is the only one, or --model names what is nowhere, the server does not start.
+  A model is a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or one .gguf file. Its name in the API says where it lies, not how it was asked for: below --model-dir its path there, elsewhere the last part of its path, both without .gguf; a model from the hub has its name there, owner/name. Requests may leave out all but the last part where only one model ends in it. GET /v1/models lists them. A model that cannot be loaded does not disturb the others, and the log says why; where there is no other, or --model names what is nowhere, the server does not start.
 
 ENVIRONMENT
   OMLX_API_KEY   the key that clients must send
@@ -152,7 +152,7 @@ pub(crate) struct Work {
     pub(crate) context: Option<u32>,
 
     /// Memory for keys and values: bytes with a unit (512MB, 2GiB), or a share of what is free when the model is
-    /// loaded. No more is taken than --max-concurrent answers of full length need.
+    /// loaded and not promised to others. No more is taken than --max-concurrent answers of full length need.
     #[arg(long, value_name = "SIZE|SHARE", default_value = "25%")]
     pub(crate) kv_memory: Memory,
 
@@ -263,7 +263,7 @@ pub(crate) struct Sampling {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, MOST))]
     pub(crate) max_tokens: Option<u32>,
 
-    /// Values for one model, which win over its author's: --set smollm2:temperature=0.2,max_tokens=512. May be given several
+    /// Values for one model, which win over its author's: --set SmolLM2-135M-Instruct.Q4_1:temperature=0.2,max_tokens=512. May be given several
     /// times. Settings: temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, max_tokens.
     #[arg(long, value_name = "MODEL:NAME=VALUE,..", value_parser = of_one_model)]
     pub(crate) set: Vec<(String, omlx_http::Settings)>,
@@ -290,7 +290,7 @@ fn of_one_model(text: &str) -> Result<(String, omlx_http::Settings), String> {
             .parse()
             .map(|settings| (model.to_owned(), settings))
             .map_err(|error: omlx_http::Unsettable| shown(&error.to_string()).into_owned()),
-        _ => Err("a model's name and a colon come first, as in smollm2:temperature=0.2".to_owned()),
+        _ => Err("a model's name and a colon come first, as in SmolLM2-135M-Instruct.Q4_1:temperature=0.2".to_owned()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -89,7 +90,12 @@ fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
     let near = match error {
         // whoever cannot reach the hub may be content with what is here, and whoever mistyped sees what there is
         omlx_hub::Error::NotFound { .. } | omlx_hub::Error::Network { .. } => match near(asked, here()) {
-            near if near.is_empty() => here().take(5).collect(),
+            near if near.is_empty() => {
+                let all: Vec<String> = here().collect();
+                let more = all.len().saturating_sub(5);
+                let more = (more > 0).then(|| format!("and {more} more"));
+                all.into_iter().take(5).chain(more).collect()
+            }
             near => near,
         },
         _ => Vec::new(),
@@ -97,7 +103,13 @@ fn told(asked: &str, error: &omlx_hub::Error, hub: &Config) -> anyhow::Error {
     let said = error.to_string();
     let flag = if said.contains(asked) { "--model".to_owned() } else { format!("--model {asked}") };
     let offline = if hub.hub.is_none() { ", with --offline" } else { "" };
-    let hint = if near.is_empty() { String::new() } else { format!("; here is {}", near.join(", ")) };
+    let hint = match error {
+        omlx_hub::Error::Ambiguous { .. } if Path::new(asked).is_dir() => {
+            format!(", or serve all of them with --model-dir {asked}")
+        }
+        _ if near.is_empty() => String::new(),
+        _ => format!("; here is {}", near.join(", ")),
+    };
     // Names and paths are in it as they were typed, or as they stand in a folder.
     anyhow!("{}", shown(&format!("{flag}{offline}: {said}{hint}")))
 }

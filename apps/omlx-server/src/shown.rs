@@ -38,7 +38,10 @@ fn written_out(text: &str, is: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(text.chars().fold(String::with_capacity(text.len() + 16), add))
 }
 
-/// A log's way out: what is written to it at once is one line, whatever names are in it.
+/// Most characters of a line of the log: a value out of a file may be megabytes long.
+const MOST_CHARS: usize = 4000;
+
+/// A log's way out: what is written to it at once is one line of bounded length, whatever names are in it.
 pub(crate) struct Lines<W>(pub(crate) W);
 
 impl<W: Write> Write for Lines<W> {
@@ -47,6 +50,10 @@ impl<W: Write> Write for Lines<W> {
         let (line, end) = text.strip_suffix('\n').map_or((&*text, ""), |line| (line, "\n"));
         // The escape character belongs to the log's own colours; in a message it was written out before it came here.
         let line = written_out(line, |c| c != '\u{1b}' && acts(c));
+        let line = match line.char_indices().nth(MOST_CHARS) {
+            Some((end, _)) => Cow::Owned(format!("{} …", &line[..end])),
+            None => line,
+        };
         // In one piece, so that lines of several threads do not mix.
         self.0.write_all(format!("{line}{end}").as_bytes())?;
         Ok(bytes.len())
@@ -74,6 +81,14 @@ mod tests {
             assert_eq!(shown(text), expected);
         }
         assert_eq!(shown_lines("a\nb\u{1b}"), "a\nb\\u{1b}");
+    }
+
+    #[test]
+    fn a_line_of_a_log_is_bounded() {
+        let mut log = Lines(Vec::new());
+        log.write_all(("é".repeat(1 << 20) + "\n").as_bytes()).unwrap();
+        let line = String::from_utf8(log.0).unwrap();
+        assert!(line.ends_with(" …\n") && line.chars().count() == MOST_CHARS + 3, "{}", line.len());
     }
 
     #[test]

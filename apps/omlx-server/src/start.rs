@@ -106,14 +106,14 @@ fn shelve(finds: Finds, resolved: &Resolved) -> Result<Catalog> {
     Ok(catalog)
 }
 
-/// Loads the models that were named on the command line. It is enough that one model can be served. What finds no memory now
+/// Loads the models that were named on the command line. It is enough that one model can be served, loaded or not. What finds no memory now
 /// may find it later, but a server that has nothing else would invite to questions that it cannot answer.
 async fn load(catalog: &Catalog, given: &[String]) -> Result<()> {
     for id in given {
         // What fails is in the catalog, with the reason.
         let _ = catalog.open(id).await;
     }
-    if !given.is_empty() && catalog.servable() == 0 {
+    if catalog.servable() == 0 {
         // Most reasons begin with the path, which ends in the name.
         let says = |id: &str, why: &str| {
             let place = why.split(": ").next().unwrap_or_default();
@@ -164,7 +164,7 @@ fn announce(resolved: &Resolved, catalog: &Catalog, address: SocketAddr) -> Resu
     if let Some(card) = chatting.or(good.first()) {
         let name = card.id.replace('\'', "");
         let (route, ask) = match chatting {
-            Some(_) => ("chat/completions", r#""messages": [{"role": "user", "content": "Hi"}]"#),
+            Some(_) => ("chat/completions", r#""messages": [{"role": "user", "content": "Hi"}], "temperature": 0.2"#),
             None => ("completions", r#""prompt": "Once upon a time", "max_tokens": 32"#),
         };
         writeln!(out, "Try: curl {url}/v1/{route}{key} -H 'content-type: application/json' \\")?;

@@ -101,16 +101,19 @@ impl Ledger {
         self.groups[group.index()].pool.disown(key);
     }
 
-    /// Counts what is here of a prefix of `len` tokens as used now, its beginning last, so that it goes last. What a window has no
+    /// Counts what is here of a prefix as used now, its tail first and its beginning last, so that that goes last. What a window has no
     /// use for at that length is left as it is: it must not outlive what is of use.
     ///
     /// # Panics
     /// If the trail is shorter.
-    pub fn freshen(&mut self, trail: &Trail, len: usize) {
-        let blocks = len / self.block;
+    pub fn freshen(&mut self, trail: &Trail, tokens: &[u32]) {
+        let blocks = tokens.len() / self.block;
+        let rest = &tokens[blocks * self.block..];
         for g in 0..self.groups.len() {
             let Needed { kept, window } = self.needed(&self.groups[g], blocks);
+            let tail = (!rest.is_empty()).then(|| self.key(GroupId(g as u32), trail, blocks, rest));
             let (keys, pool) = (&trail.keys(GroupId(g as u32))[..blocks], &mut self.groups[g].pool);
+            tail.iter().for_each(|key| pool.freshen(key));
             for key in keys[window..].iter().rev().chain(keys[..kept].iter().rev()) {
                 pool.freshen(key);
             }

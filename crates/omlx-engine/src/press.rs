@@ -90,10 +90,8 @@ impl Engine {
         let tiering = self.tiering.as_ref();
         let mut given_back_bytes = tiering.map_or(0, |tiering| tiering.relieve(number, strain == Strain::Hard));
         // Where nothing comes of it nothing is forgotten.
-        if !self.kv.gives_back() {
-            return given_back_bytes;
-        }
-        for (group, blocks) in self.sched.give_up(strain == Strain::Hard) {
+        let given_up = if self.kv.gives_back() { self.sched.give_up(strain == Strain::Hard) } else { Vec::new() };
+        for (group, blocks) in given_up {
             match self.kv.give_back(group, &blocks) {
                 Ok(bytes) => given_back_bytes += bytes,
                 // Nobody finds these blocks any more, whatever they hold now.

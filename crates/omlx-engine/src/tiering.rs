@@ -53,7 +53,7 @@ impl Tiering {
 
     /// Whether so many tokens are sooner brought back, in the estimated time, than computed.
     fn pays(&self, estimate: Duration, tokens: usize) -> bool {
-        self.rate.time(tokens).is_none_or(|computed| estimate <= computed)
+        self.tiers.is_eager() || self.rate.time(tokens).is_none_or(|computed| estimate <= computed)
     }
 
     /// Gives up memory of the host, once a reading of the guard, and answers how many bytes.

@@ -3,6 +3,8 @@
 //! The content type is required and not guessed: a page of another origin may post forms and plain text without asking,
 //! but `application/json` makes its browser ask first, and this server gives such questions no answer.
 
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::openai::PREPARING_KIB;
 use crate::router::App;
 use crate::words;
 
@@ -35,8 +38,9 @@ impl FromRequest<App> for Body {
             StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: app.config.body_bytes },
             _ => Error::BodyLost,
         })?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(Error::NotJson)?;
-        if value.is_object() { Ok(Body(value, bytes.len())) } else { Err(Error::NotAnObject) }
+        let len = bytes.len();
+        let value = if len <= SMALL_BYTES { parse(&bytes) } else { parse_aside(app, bytes).await }?;
+        if value.is_object() { Ok(Body(value, len)) } else { Err(Error::NotAnObject) }
     }
 }
 
@@ -55,6 +59,54 @@ impl Body {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_path_to_error::deserialize(&self.0).map_err(|fault| words::of(&self.0, fault))
     }
+}
+
+/// A body up to this size is read where it comes in: handing it over would take longer.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Most objects, lists and fields of objects together. In memory each takes hundreds of bytes, so a body of 16 MB that is full
+/// of them would take a gigabyte.
+const MOST_PARTS: usize = 1 << 17;
+
+/// Most values in lists: token ids, and each takes 32 bytes.
+const MOST_VALUES: usize = 1 << 21;
+
+/// Reads a large body away from the threads that serve connections; waits while many are being read.
+async fn parse_aside(app: &App, bytes: Bytes) -> Result<Value, Error> {
+    let kib = u32::try_from(bytes.len() >> 10).unwrap_or(u32::MAX).clamp(1, PREPARING_KIB);
+    let room = Arc::clone(&app.preparing).acquire_many_owned(kib).await.expect("the semaphore is never closed");
+    let work = move || {
+        let _room = room;
+        parse(&bytes)
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_panicked| Error::Preparation)?
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    let (parts, values) = count(bytes);
+    if parts > MOST_PARTS {
+        return Err(Error::BodyTooManyParts { limit: MOST_PARTS, what: "objects, lists and fields" });
+    }
+    if values > MOST_VALUES {
+        return Err(Error::BodyTooManyParts { limit: MOST_VALUES, what: "values" });
+    }
+    serde_json::from_slice(bytes).map_err(Error::NotJson)
+}
+
+/// How many parts and how many values a text has, if it is JSON.
+fn count(bytes: &[u8]) -> (usize, usize) {
+    let (mut parts, mut values, mut inside, mut escaped) = (0, 0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' | b':' if !inside => parts += 1,
+            b',' if !inside => values += 1,
+            _ => {}
+        }
+    }
+    (parts, values)
 }
 
 /// How the body is compressed, if it is.

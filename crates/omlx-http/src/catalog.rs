@@ -33,6 +33,14 @@ pub trait Catalog: Send + Sync {
         None
     }
 
+    /// Has the memory guard keep to other limits from now on, in the words of the owner's setting, and answers what it sees then.
+    ///
+    /// # Errors
+    /// [`GuardError::Off`] where nobody watches, and [`GuardError::Words`] where the words are no limits.
+    fn set_memory(&self, _words: &str) -> Result<Memory, GuardError> {
+        Err(GuardError::Off)
+    }
+
     /// What is kept of prompts beside the engines; `None` where nothing is.
     fn prefixes(&self) -> Option<Prefixes> {
         None
@@ -82,6 +90,21 @@ impl Bounds {
     pub fn most(self) -> usize {
         self.context.min(self.capacity)
     }
+}
+
+/// Why the memory guard keeps to the limits that it has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// There is none, and no engine would ask one.
+    #[error("this server was started without a memory guard; start it again with one (--memory-guard)")]
+    Off,
+    /// The words say nothing that it could keep to.
+    #[error("{reason}")]
+    Words {
+        /// What is wrong with them, and what may be said.
+        reason: String,
+    },
 }
 
 /// Why a name did not become a model.

@@ -13,7 +13,7 @@ use omlx_api::{Busy, Fault, Refusal};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::catalog::OpenError;
+use crate::catalog::{GuardError, OpenError};
 use crate::near::nearest;
 use crate::router::{all_routes, methods_of};
 
@@ -44,6 +44,8 @@ pub(crate) enum Error {
     ContentEncoding { coding: String },
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
+    #[error("the body has more than {limit} {what}; no request needs that many")]
+    BodyTooManyParts { limit: usize, what: &'static str },
     #[error("the body ended before it was complete")]
     BodyLost,
     #[error("the body is not valid JSON: {0}")]
@@ -84,6 +86,8 @@ pub(crate) enum Error {
     Refused { param: &'static str, refusal: Refusal },
     #[error(transparent)]
     Fault(Fault),
+    #[error("`memory_guard`: {0}")]
+    Guard(GuardError),
     #[error("preparing the prompt failed inside the server; its log says more")]
     Preparation,
 }
@@ -108,10 +112,11 @@ impl Error {
         match self {
             Error::Key => StatusCode::UNAUTHORIZED,
             Error::Host => StatusCode::FORBIDDEN,
+            Error::Guard(GuardError::Off) => StatusCode::CONFLICT,
             Error::Route { .. } | Error::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Error::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Error::ContentType | Error::ContentEncoding { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Error::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Error::BodyTooLarge { .. } | Error::BodyTooManyParts { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::BodyLost
             | Error::NotJson(_)
             | Error::NotAnObject
@@ -120,6 +125,7 @@ impl Error {
             | Error::Range { .. }
             | Error::Unsupported { .. }
             | Error::NeedsStream { .. }
+            | Error::Guard(GuardError::Words { .. })
             | Error::TooLong { .. }
             | Error::FarTooLong { .. } => StatusCode::BAD_REQUEST,
             Error::Open { source, .. } => match source {
@@ -150,7 +156,7 @@ impl Error {
             Error::Method { .. } => "method_not_allowed",
             Error::ContentType => "unsupported_media_type",
             Error::ContentEncoding { .. } => "unsupported_content_encoding",
-            Error::BodyTooLarge { .. } => "body_too_large",
+            Error::BodyTooLarge { .. } | Error::BodyTooManyParts { .. } => "body_too_large",
             Error::BodyLost => "body_incomplete",
             Error::NotJson(_) | Error::NotAnObject => "invalid_json",
             Error::UnknownModel { .. } => "model_not_found",
@@ -166,7 +172,8 @@ impl Error {
             Error::TooLong { .. } | Error::FarTooLong { .. } => "context_length_exceeded",
             Error::NoMemory { .. } => "no_memory",
             Error::Unsupported { .. } => "unsupported_parameter",
-            Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } => "invalid_value",
+            Error::Guard(GuardError::Off) => "memory_guard_off",
+            Error::Field { .. } | Error::Range { .. } | Error::NeedsStream { .. } | Error::Guard(_) => "invalid_value",
             Error::Missing(_) => "missing_required_parameter",
             Error::Busy(Busy::Full) => "server_busy",
             Error::Busy(_) | Error::Fault(Fault::Stopped) => "engine_stopped",
@@ -192,6 +199,7 @@ impl Error {
             | Error::FarTooLong { param, .. }
             | Error::NoMemory { param, .. } => Some((*param).to_owned()),
             Error::UnknownModel { .. } | Error::Open { .. } => Some("model".to_owned()),
+            Error::Guard(_) => Some("memory_guard".to_owned()),
             _ => None,
         }
     }
@@ -219,8 +227,22 @@ impl Error {
     /// The body, also for an error that comes when a stream has already begun.
     pub(crate) fn envelope(&self) -> Envelope {
         let kind = if self.status().is_server_error() { "server_error" } else { "invalid_request_error" };
-        Envelope { error: Shape { message: self.to_string(), kind, param: self.param(), code: self.code() } }
+        Envelope { error: Shape { message: in_bounds(self.to_string()), kind, param: self.param(), code: self.code() } }
     }
+}
+
+/// Most characters of a message: a name or a value out of a file may be megabytes long.
+const MOST_CHARS: usize = 2000;
+
+/// The text without its middle, if it is too long: what is wrong stands at the beginning and the way out at the end.
+fn in_bounds(text: String) -> String {
+    let count = text.chars().count();
+    if count <= MOST_CHARS {
+        return text;
+    }
+    let end = MOST_CHARS / 4;
+    let (head, tail) = (text.chars().take(MOST_CHARS - end), text.chars().skip(count - end));
+    head.chain(" … ".chars()).chain(tail).collect()
 }
 
 /// The code of an error, beside its response.
@@ -315,5 +337,21 @@ impl From<Busy> for Error {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         Error::Fault(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name out of a model's file may be as long as the file.
+    #[test]
+    fn a_message_has_its_two_ends() {
+        let reason = format!("config.json: {} is not known; use another model", "é".repeat(1 << 20));
+        let error = Error::Open { name: "m".to_owned(), source: OpenError::NeverFits { reason } };
+        let message = error.envelope().error.message;
+        assert_eq!(message.chars().count(), MOST_CHARS + 3);
+        assert!(message.contains("config.json") && message.ends_with("use another model"), "{message}");
+        assert_eq!(in_bounds("é".repeat(MOST_CHARS)), "é".repeat(MOST_CHARS));
     }
 }

@@ -15,6 +15,7 @@ mod config;
 mod entropy;
 mod error;
 mod health;
+mod limits;
 mod memory;
 mod metrics;
 mod near;
@@ -26,7 +27,7 @@ mod sse;
 mod trace;
 mod words;
 
-pub use catalog::{Bounds, Card, Catalog, OpenError, Served};
+pub use catalog::{Bounds, Card, Catalog, GuardError, OpenError, Served};
 pub use config::Config;
 pub use memory::Memory;
 pub use prefixes::{Prefixes, Shelf};

@@ -10,6 +10,10 @@ use crate::metrics::kept;
 pub struct Memory {
     /// How much of the machine is taken: `safe`, `balanced`, `aggressive`, or `custom` for an amount.
     pub tier: &'static str,
+    /// The most that this process may take, whoever takes the rest: what was set.
+    pub most_bytes: u64,
+    /// What has to stay available on the machine: what was set.
+    pub spare_bytes: u64,
     /// How short memory is: `none`, `soft` (nobody is added to those who run) or `hard` (rows give way, newcomers are refused).
     pub pressure: &'static str,
     /// The most this process may take, as the other programs are now.

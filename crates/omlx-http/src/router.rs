@@ -15,12 +15,13 @@ use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::error::Error;
 use crate::health::{health, status};
+use crate::limits;
 use crate::metrics::{Metrics, metrics};
 use crate::openai::{PREPARING_KIB, chat, completions, models, probe};
 use crate::trace::trace;
 
 /// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.
-pub(crate) const ROUTES: [(&str, &str); 8] = [
+pub(crate) const ROUTES: [(&str, &str); 9] = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
     ("POST", "/v1/chat/completions"),
@@ -29,6 +30,7 @@ pub(crate) const ROUTES: [(&str, &str); 8] = [
     ("GET", "/metrics"),
     ("GET", "/api/status"),
     ("POST", "/api/cache/probe"),
+    ("GET or POST", "/api/memory-guard"),
 ];
 
 /// All routes with their methods.
@@ -90,6 +92,7 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/v1/completions", post(completions::create))
         .route("/api/status", get(status))
         .route("/api/cache/probe", post(probe::probe))
+        .route("/api/memory-guard", get(limits::show).post(limits::set))
         .method_not_allowed_fallback(wrong_method)
         .fallback(no_route)
         .layer(limit)

@@ -193,12 +193,19 @@ fn in_dirs(name: &str, dirs: &[PathBuf]) -> Result<Option<Found>> {
     if let Some(adapter) = survey.adapters.iter().find(|a| a.id == name) {
         return Err(Error::IsAdapter { name: name.to_owned(), base: adapter.base.clone() });
     }
-    let (exact, rest): (Vec<Found>, Vec<Found>) = survey.models.into_iter().partition(|m| m.id == name);
+    // A file may be asked for by its whole name, too.
+    let stem = name.strip_suffix(".gguf");
+    let is = |id: &str, found: &Found| {
+        let file = found.path.extension().is_some_and(|end| end == "gguf");
+        id == name || (file && stem == Some(id))
+    };
+    let (exact, rest): (Vec<Found>, Vec<Found>) = survey.models.into_iter().partition(|m| is(&m.id, m));
     // of two roots with the same name the first wins, as in any search path
     if let Some(found) = exact.into_iter().next() {
         return Ok(Some(found));
     }
-    let mut last: Vec<Found> = rest.into_iter().filter(|m| m.id.rsplit('/').next() == Some(name)).collect();
+    let mut last: Vec<Found> =
+        rest.into_iter().filter(|m| is(m.id.rsplit('/').next().unwrap_or_default(), m)).collect();
     match last.len() {
         0 | 1 => Ok(last.pop()),
         _ => Err(Error::Ambiguous { name: name.to_owned(), candidates: last.into_iter().map(|m| m.id).collect() }),

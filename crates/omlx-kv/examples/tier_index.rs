@@ -1,6 +1,6 @@
 //! How long a folder of very many blocks takes to open, and a long chain to look up.
 //!
-//! `cargo run --release --example tier_index -- [blocks=1000000] [content=16] [rounds=3] [folder=DIR]`: fills a temporary
+//! `cargo run --release -p omlx-kv --example tier_index -- [blocks=1000000] [content=16] [rounds=3] [folder=DIR]`: fills a temporary
 //! folder with blocks of so many bytes of content, opens it with a cold page cache, and looks up a chain of 1,000. Prints one
 //! JSON object a round: `blocks` and `files` found, `start_s`, and of the chain `first_us`, the first look-up, `again_us`, the
 //! mean of a hundred more, `touch_us`.

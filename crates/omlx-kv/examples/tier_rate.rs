@@ -1,6 +1,6 @@
 //! How fast blocks come back from disk, beside a plain sequential read of the same files with a cold page cache.
 //!
-//! `cargo run --release --example tier_rate -- [mib=1024] [block=32] [readers=4] [rounds=3] [folder=DIR]`: writes a chain
+//! `cargo run --release -p omlx-kv --example tier_rate -- [mib=1024] [block=32] [readers=4] [rounds=3] [folder=DIR]`: writes a chain
 //! of blocks of that many tokens of SmolLM2-135M in f32 through a `Writer`. In every round a `Reader` fetches it and a `KvCache` takes
 //! it in, and the files are read from first to last in pieces of 4 MiB; whoever is first takes turns. Prints one JSON object a
 //! round, in MB/s: `plain`; `read`, until the last block was handed over; `restored`, blocks taken in as they come.

@@ -100,9 +100,13 @@ impl Sched {
         let behind: Vec<SeqId> = self.running.values().copied().filter(|seq| !planned(seq)).collect();
         let want = |seq| Want { start: self.seqs[seq].computed, len: self.seqs[seq].pending() };
         let wants: Vec<Want> = behind.iter().map(want).collect();
-        let least = wants.first().map_or(0, |oldest| self.cost.of(oldest.start, self.config.min_chunk()));
-        let cost = pace.chunk().max(least);
-        let shares = divide(Budget { cost, tokens: draft.left, chunk: self.config.chunk_tokens }, self.cost, &wants);
+        let budget = Budget {
+            cost: pace.chunk(),
+            tokens: draft.left,
+            chunk: self.config.chunk_tokens,
+            least: self.config.min_chunk(),
+        };
+        let shares = divide(budget, self.cost, &wants);
         for (seq, share) in behind.into_iter().zip(shares) {
             if share > 0 {
                 self.give(seq, share, draft);

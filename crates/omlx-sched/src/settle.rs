@@ -54,9 +54,10 @@ impl Sched {
         seq.computed += row.len;
         self.ledger.seal(row.seq, &seq.tokens, seq.computed);
         let Some(id) = id else { return };
-        // Its prompt is now all in the cache: the head of the queue may find some of it.
-        self.stuck = self.stuck && row.len == 1;
-        if seq.tokens.len() == seq.prompt {
+        let read = seq.tokens.len() == seq.prompt;
+        // All of it is now in the cache, though the last chunk may have been a single token: the head of the queue may find some of it.
+        self.stuck &= !read && row.len == 1;
+        if read {
             // The next turn of a conversation parts from this one here, or later; the same prompt again is computed from its last
             // token on.
             self.ledger.anchor(row.seq, seq.prompt - 1);

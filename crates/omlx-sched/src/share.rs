@@ -29,9 +29,12 @@ pub(crate) struct Budget {
     pub(crate) tokens: usize,
     /// The most tokens of one.
     pub(crate) chunk: usize,
+    /// Tokens that all together may take whatever they cost: no more than these where one of them costs more than there is.
+    pub(crate) least: usize,
 }
 
-/// Tokens for each of `wants`, which stand in order of age. The oldest gets one even if that costs too much.
+/// Tokens for each of `wants`, which stand in order of age. The oldest gets one even if that costs too much, and what all
+/// together lack of the least goes down the line.
 pub(crate) fn divide(budget: Budget, cost: Cost, wants: &[Want]) -> Vec<usize> {
     let mut shares = vec![0; wants.len()];
     let Some(oldest) = wants.first() else {
@@ -57,6 +60,12 @@ pub(crate) fn divide(budget: Budget, cost: Cost, wants: &[Want]) -> Vec<usize> {
         left = left.saturating_sub(cost.of(want.start + *share, fits));
         tokens -= fits;
         *share += fits;
+    }
+    let mut lacking = budget.least.saturating_sub(shares.iter().sum()).min(tokens);
+    for (share, want) in shares.iter_mut().zip(wants) {
+        let more = lacking.min(want.len.min(budget.chunk) - *share);
+        lacking -= more;
+        *share += more;
     }
     shares
 }

@@ -73,6 +73,6 @@ impl Sched {
     pub fn freshen(&mut self, seq: SeqId, len: usize) {
         let own = self.seqs.get(&seq);
         let own = own.unwrap_or_else(|| panic!("{seq:?} is unknown"));
-        self.ledger.freshen(&own.trail, len);
+        self.ledger.freshen(&own.trail, &own.tokens[..len]);
     }
 }

@@ -14,8 +14,10 @@ use crate::models;
 use crate::shell::{self, Done, Failed, Flags};
 
 const MODEL: &str = "smollm2-135m-instruct";
+/// One thing that is measured.
+type Part = fn(&Plan) -> Done;
 /// The parts by name, in the order in which they are run.
-const PARTS: [(&str, fn(&Plan) -> Done); 4] =
+const PARTS: [(&str, Part); 4] =
     [("restore", disk::restore), ("index", disk::index), ("first", served::first), ("behind", served::behind)];
 
 /// What is measured, and where.
@@ -43,7 +45,7 @@ pub(super) fn run(args: &[String]) -> Done {
 }
 
 /// The parts named, or all.
-fn parts(names: &[&str]) -> Done<Vec<fn(&Plan) -> Done>> {
+fn parts(names: &[&str]) -> Done<Vec<Part>> {
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     if let Some(name) = names.iter().find(|name| !known(name)) {
         let all: Vec<&str> = PARTS.iter().map(|(part, _)| *part).collect();

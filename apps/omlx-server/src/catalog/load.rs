@@ -216,8 +216,9 @@ impl Loader {
     /// The limits for one model, with `room` bytes at most for keys and values.
     fn engine_config(&self, room: u64) -> omlx_engine::Config {
         let s = &self.settings;
-        // Without a word from the system only a fixed amount is safe.
-        let wish = s.kv_memory.of(free_bytes().unwrap_or(2 << 30));
+        // Without a word from the system only a fixed amount is safe. What other models were promised is free until they touch it, and
+        // a share is of what is left: so the next model finds something too.
+        let wish = s.kv_memory.of(free_bytes().unwrap_or(2 << 30).min(room));
         omlx_engine::Config {
             block: s.block,
             step_tokens: s.step_tokens,
@@ -251,7 +252,10 @@ impl fmt::Display for Whose {
         match self {
             Self::Flag(size @ Memory::Bytes(_)) => write!(f, "raise --kv-memory, which is {size}"),
             Self::Flag(share @ Memory::Percent(_)) => {
-                write!(f, "raise --kv-memory, which is {share} of the memory that is free")
+                write!(
+                    f,
+                    "raise --kv-memory, which is {share} of the memory that is free and not promised to other models"
+                )
             }
             Self::Guard => f.write_str("the memory guard leaves no more, raise --memory-guard"),
             Self::Machine => f.write_str("no more memory is free, end other programs or use a smaller model"),

@@ -64,7 +64,10 @@ impl Promises {
             let left = readable(best.min(room));
             let (beside, ask) = match self.guard.status(Instant::now()).promised_bytes {
                 0 => ("", ""),
-                _ => (" beside the models that are loaded, which stay", "ask for one of those, "),
+                _ => (
+                    " beside the models that are loaded, which stay",
+                    "ask for one of those, give each less with --kv-memory, ",
+                ),
             };
             return Err(Failure::NeverFits(format!(
                 "{path}: its weights take {need}, and the memory guard leaves {left}{beside}; {ask}raise --memory-guard, or \
@@ -79,8 +82,8 @@ impl Promises {
             )
         } else if self.guarded {
             format!(
-                "{path}: its weights take {need}, and the memory guard leaves {} now; raise --memory-guard, end other \
-                 programs, or use a smaller or more strongly quantised model",
+                "{path}: its weights take {need}, and the memory guard leaves {} now; raise --memory-guard, give each \
+                 model less with --kv-memory, end other programs, or use a smaller or more strongly quantised model",
                 readable(room)
             )
         } else {

@@ -248,6 +248,26 @@ async fn models_under_a_guard() {
     }
 }
 
+/// A share is of what others were not promised, so the last model finds room as the first does. Seen to fail: the share of what is
+/// free, which is as much as ever until the others touch what they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_leave_something_for_the_next_model() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let dir = models(&names);
+    let limits = Limits { most_bytes: 400 << 20, spare_bytes: 0, tier: None };
+    let guard = Guard::new(limits, Box::new(Fixed));
+    let settings =
+        Settings { kv_memory: Memory::Percent(25.0), context: Context::Tokens(512), rows: 4096, ..settings() };
+    let found = discover(&[dir.path().to_owned()]).models;
+    let catalog = Catalog::new(found, settings, Device::Cpu, Some(Arc::clone(&guard)), None);
+    let mut left = guard.room();
+    for name in names {
+        catalog.open(name).await.map(drop).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(guard.room() > left / 2 && guard.room() < left, "{name} takes a share of {left}: {}", guard.room());
+        left = guard.room();
+    }
+}
+
 /// Who is short because of other programs may come again, and who is short because of the limit may not.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_others_hold_may_come_back() {

@@ -71,7 +71,7 @@ fn check(args: &[&str], at_once: usize, leave: impl Fn(&Server, usize) -> BufRea
 fn life_1_in_prefill() {
     const PROMPT: usize = 5_000;
     // Room for five of them, and long enough to be left in the middle.
-    let small_steps = ["--kv-memory", "26MiB", "--cache-ram", "8MiB", "--step-tokens", "8"];
+    let small_steps = ["--kv-memory", "26MiB", "--cache-ram", "1MiB", "--step-tokens", "8"];
     let (prompts, _) = check(&small_steps, 5, |server, round| {
         let (before, _) = server.busy();
         let socket = server.completions(&long(round, PROMPT, true)).open();

@@ -79,3 +79,53 @@ fn api_8_under_a_small_guard() {
     }
     server.completions(&json!({"model": "m", "prompt": "a", "max_tokens": 2})).send().ok();
 }
+
+/// The guard's limits in the words of the command line while the server runs: the next request is judged by the new ones.
+#[test]
+fn the_guard_is_set_while_the_server_runs() {
+    const PATH: &str = "/api/memory-guard";
+    let shelf = tempfile::tempdir().unwrap();
+    random_llama(&shelf.path().join("m"), &RandomLlama { context: 1 << 15, ..RandomLlama::default() });
+    let server = Server::of(shelf.path(), &["--memory-guard", "90%", "--kv-memory", "40MiB"]);
+    let set = |words: &str| crate::client::post(server.port, PATH, &json!({"memory_guard": words})).send();
+    let seen = || server.get(PATH).ok()["memory"].clone();
+    let short = json!({"model": "m", "prompt": "a", "max_tokens": 2});
+
+    assert_eq!((seen()["tier"].as_str(), seen()["promised_bytes"].as_u64()), (Some("custom"), Some(0)));
+    let mut running =
+        server.completions(&json!({"model": "m", "prompt": "b", "max_tokens": 30_000, "stream": true})).open();
+    crate::client::first_event(&mut running);
+    let before = seen()["most_bytes"].as_u64().unwrap();
+    for (words, says) in [
+        ("bold", "expected safe, balanced, aggressive, off"),
+        ("120%", "above 0% and at most at 100%"),
+        ("24", "found \"24\""),
+        ("off", "--memory-guard off"),
+    ] {
+        let answer = set(words);
+        let message = answer.error(400)["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(says), "{words}: {message}");
+    }
+    assert_eq!(seen()["most_bytes"].as_u64(), Some(before), "a refusal changes nothing");
+
+    let now = set("1MiB").ok()["memory"].clone();
+    assert_eq!((now["most_bytes"].as_u64(), now["pressure"].as_str()), (Some(MIB), Some("hard")), "{now}");
+    let refused = server.completions(&short).send();
+    assert_eq!(refused.error(503)["code"], "no_memory");
+    assert_eq!(refused.header("retry-after"), "5");
+    let now = set("Aggressive").ok()["memory"].clone();
+    assert_eq!((now["tier"].as_str(), now["refused"].as_u64()), (Some("aggressive"), Some(1)), "{now}");
+    server.completions(&short).send().ok();
+    drop(running);
+}
+
+/// A server that was started without a guard says so.
+#[test]
+fn a_guard_that_is_off_cannot_be_set() {
+    let shelf = tempfile::tempdir().unwrap();
+    random_llama(&shelf.path().join("m"), &RandomLlama::default());
+    let server = Server::of(shelf.path(), &["--memory-guard", "off"]);
+    assert_eq!(server.get("/api/memory-guard").ok()["memory"], json!(null));
+    let answer = crate::client::post(server.port, "/api/memory-guard", &json!({"memory_guard": "safe"})).send();
+    assert_eq!(answer.error(409)["code"], "memory_guard_off");
+}

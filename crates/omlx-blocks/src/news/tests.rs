@@ -218,7 +218,7 @@ fn what_was_freshened_goes_last_and_its_front_last_of_all() {
     ledger.close(A);
     compute(&mut ledger, A, &other, 12);
     ledger.close(A);
-    ledger.freshen(&ledger.trail(&text), 8);
+    ledger.freshen(&ledger.trail(&text), &text[..8]);
     assert_eq!(makes_room(&mut ledger, 1, &text), [2], "beyond the length that counts");
     assert_eq!(ledger.hit(&other), 8);
     assert_eq!(makes_room(&mut ledger, 4, &other), [2, 1, 0], "one place was free");
@@ -237,7 +237,7 @@ fn of_a_window_only_what_is_needed_is_freshened() {
         for i in (0..4).rev() {
             ledger.adopt(FIRST, &trail, i, &text[i * 4..(i + 1) * 4]).unwrap();
         }
-        ledger.freshen(&trail, 16);
+        ledger.freshen(&trail, &text[..16]);
         assert_eq!(makes_room(&mut ledger, blocks, &text), order, "{reach:?}");
     }
 }

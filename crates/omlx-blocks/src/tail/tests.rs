@@ -174,6 +174,25 @@ fn a_tail_is_told_of_and_goes_first() {
     assert_eq!(ledger.hit(&tokens(12)), 8);
 }
 
+/// A tail that is here must not make room for the block before it, which is on its way.
+/// Seen to fail: only whole blocks counted as used.
+#[test]
+fn a_tail_that_is_here_outlives_what_is_fetched_before_it() {
+    let mut ledger = ledger(&[Reach::All], 4);
+    let text = tokens(10);
+    compute(&mut ledger, A, &text);
+    let trail = ledger.trail(&text);
+    ledger.disown(FIRST, &trail.keys(FIRST)[1]);
+    compute(&mut ledger, B, &[90; 7]); // takes the two places that are free, and is newer than all
+    let more = tokens(12);
+    let lack = ledger.lack(&trail, &more, &|key| *key == trail.keys(FIRST)[1]);
+    assert_eq!((lack.here, lack.there, &lack.blocks[..]), (4, 10, &[(FIRST, 1)][..]));
+    ledger.freshen(&trail, &more[..lack.there]);
+    assert!(ledger.adopt(FIRST, &trail, 1, &text[4..8]).is_some());
+    ledger.check();
+    assert_eq!(ledger.hit(&more), 10);
+}
+
 #[test]
 fn a_bad_sequence_takes_the_tail_that_it_began_with_along() {
     let mut ledger = ledger(&[Reach::All], 9);

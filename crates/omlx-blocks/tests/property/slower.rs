@@ -165,7 +165,7 @@ impl World {
         let tail = found.into_iter().find_map(|(end, missing)| Some((end, missing?)));
         let (there, blocks) = tail.or(whole).unwrap_or((lack.here, Vec::new()));
         assert_eq!((lack.there, &lack.blocks), (there, &blocks), "{} are here", lack.here);
-        self.ledger.freshen(&trail, there);
+        self.ledger.freshen(&trail, &tokens[..there]);
         for at in blocks {
             assert!(self.bring(&trail, &tokens[..there], at), "{at:?} finds no room");
         }

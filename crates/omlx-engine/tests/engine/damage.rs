@@ -305,7 +305,7 @@ fn a_folder_that_is_gone_stops_nobody_and_is_used_again_when_it_is_back() {
     let (asked, home) = (Asked::of("gemma3_sw8"), tempfile::tempdir().unwrap());
     let folder = home.path().join("kept");
     let disk = DiskConfig { retry: Duration::from_millis(40), ..DiskConfig::new(&folder, 64 << 20) };
-    let tiers = Tiers::open(&TiersConfig { disk: Some(disk), ..TiersConfig::new(0) }).unwrap().0;
+    let tiers = Tiers::open(&TiersConfig { disk: Some(disk), eager: true, ..TiersConfig::new(0) }).unwrap().0;
     let tiers = Arc::new(tiers);
     let engine = with_tiers(tiny(asked.name), &tiers, "one");
     asked.ask(&engine, "fresh");
@@ -345,7 +345,8 @@ fn a_disk_that_was_full_is_written_again() {
         let medium = FaultyMedium::new(DiskStore::plain(folder.path()), Arc::clone(&faults));
         let config = DiskConfig { retry: Duration::from_millis(40), ..DiskConfig::new(folder.path(), 64 << 20) };
         let (store, _) = DiskStore::over(&config, Arc::new(medium)).unwrap();
-        let tiers = Arc::new(Tiers::over(&TiersConfig::new(0), Some(Arc::new(store))).unwrap());
+        let tiers =
+            Arc::new(Tiers::over(&TiersConfig { eager: true, ..TiersConfig::new(0) }, Some(Arc::new(store))).unwrap());
         let engine = with_tiers(tiny(asked.name), &tiers, "one");
         // Room for some of it: a write ends in the middle.
         faults.write_after.store(10_000, Ordering::SeqCst);
@@ -407,7 +408,7 @@ fn a_place_that_lies_is_believed_a_few_times() {
         let (asked, folder) = (Asked::of(name), tempfile::tempdir().unwrap());
         let (store, _) = DiskStore::open(&DiskConfig::new(folder.path(), 64 << 20)).unwrap();
         let liar = Arc::new(Liar(Arc::new(store)));
-        let tiers = Arc::new(Tiers::over(&TiersConfig::new(0), Some(liar)).unwrap());
+        let tiers = Arc::new(Tiers::over(&TiersConfig { eager: true, ..TiersConfig::new(0) }, Some(liar)).unwrap());
         let engine = with_tiers(tiny(name), &tiers, "one");
         for what in ["fresh", "once", "again"] {
             asked.ask(&engine, what);

@@ -46,7 +46,7 @@ pub(crate) fn with_tiers(model: impl Model + 'static, tiers: &Arc<Tiers>, salt: 
 
 pub(crate) fn on_disk(folder: &Path, ram_bytes: u64) -> Arc<Tiers> {
     let disk = Some(DiskConfig::new(folder, 64 << 20));
-    Arc::new(Tiers::open(&TiersConfig { disk, ..TiersConfig::new(ram_bytes) }).unwrap().0)
+    Arc::new(Tiers::open(&TiersConfig { disk, eager: true, ..TiersConfig::new(ram_bytes) }).unwrap().0)
 }
 
 pub(crate) fn request(prompt: &[u32], limit: usize) -> Generate {

@@ -107,6 +107,30 @@ async fn a_body_over_the_limit() {
     assert_eq!(rig.post(CHAT, &least(CHAT)).await.0, 200);
 }
 
+/// Many small parts take fifty times their bytes in memory; many characters in a text do not.
+#[tokio::test]
+async fn a_body_of_too_many_parts() {
+    let rig = Rig::saying(&["ok "]);
+    let many = (1 << 17) + 1;
+    for (parts, what) in [
+        (vec![json!({}); many], "objects"),
+        (vec![json!([]); many], "lists"),
+        (vec![json!({"a": 1}); many / 2 + 1], "fields"),
+        (vec![json!(1); (1 << 21) + 2], "values"),
+    ] {
+        let message =
+            check(&rig, post(CHAT, &with(&least(CHAT), &json!({"nobody": parts}))), 413, "body_too_large").await;
+        assert!(message.contains(what), "{message}");
+    }
+    let text = "{[:,\\\"}]".repeat(many);
+    for allowed in
+        [json!({"nobody": text}), json!({"nobody": vec![7; 1 << 20]}), json!({"nobody": vec![json!([]); 1000]})]
+    {
+        let (status, _, body) = read(rig.send(post(CHAT, &with(&least(CHAT), &allowed))).await).await;
+        assert_eq!(status, 200, "{}", &body[..200.min(body.len())]);
+    }
+}
+
 fn to(method: &str, path: &str) -> Request<Body> {
     Request::builder().method(method).uri(path).body(Body::empty()).expect("a request")
 }

@@ -6,6 +6,7 @@ mod auth;
 mod cancel;
 mod context;
 mod errors;
+mod limits;
 mod log;
 mod logprobs;
 mod metrics;

@@ -202,8 +202,10 @@ async fn queue_and_cache_are_shown_as_the_engine_says() {
     assert_eq!(read().await[2..], [0.0, 0.0]);
 }
 
-const MEMORY: Memory = Memory {
+pub(crate) const MEMORY: Memory = Memory {
     tier: "safe",
+    most_bytes: 2000,
+    spare_bytes: 50,
     pressure: "soft",
     limit_bytes: 1000,
     used_bytes: 960,

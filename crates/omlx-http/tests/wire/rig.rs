@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 use http_body_util::BodyExt;
 use omlx_api::{Command, EngineHandle, Finish, Generate, Logprobs, Mailbox, Reply, Usage, channel};
 use omlx_fixtures::{END, parrot};
-use omlx_http::{Bounds, Card, Catalog, Config, Memory, OpenError, Owner, Served, router};
+use omlx_http::{Bounds, Card, Catalog, Config, GuardError, Memory, OpenError, Owner, Served, router};
 use omlx_text::TextModel;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -266,6 +266,14 @@ impl Catalog for House {
 
     fn memory(&self) -> Option<Memory> {
         self.memory.as_ref()?()
+    }
+
+    fn set_memory(&self, words: &str) -> Result<Memory, GuardError> {
+        let seen = self.memory().ok_or(GuardError::Off)?;
+        match words {
+            "safe" => Ok(Memory { tier: "safe", most_bytes: 7, ..seen }),
+            _ => Err(GuardError::Words { reason: format!("{words} is not safe") }),
+        }
     }
 }
 

@@ -40,6 +40,23 @@ fn full_names_and_last_names() {
 }
 
 #[test]
+fn a_file_by_its_whole_name() {
+    let (dir, config) = shelf();
+    fs::write(dir.path().join("org/q.Q4_1.gguf"), b"GGUF").unwrap();
+    for name in ["q.Q4_1.gguf", "q.Q4_1", "org/q.Q4_1.gguf", "org/q.Q4_1"] {
+        let found = quietly(name, &config);
+        let path = match &found {
+            Ok(found) => &found.path,
+            Err(Error::Incomplete { found, .. }) => &found.path,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        assert_eq!(*path, dir.path().join("org/q.Q4_1.gguf"), "{name}");
+    }
+    // A folder has no such ending.
+    assert!(matches!(quietly("only.gguf", &config), Err(Error::NoSuchPath { .. })));
+}
+
+#[test]
 fn paths() {
     let (dir, _) = shelf();
     let nothing = Config::default();

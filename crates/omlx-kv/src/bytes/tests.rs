@@ -4,6 +4,7 @@ use candle_core::{DType, Device, Tensor};
 use omlx_blocks::{BlockId, GroupId, GroupSize, Reach};
 
 use super::BlockBytes;
+use crate::buffers::Buffer;
 use crate::{Codec, Error, KvCache, KvGroup, KvLayout, Turbo, Width};
 
 const BLOCK: usize = 4;
@@ -103,7 +104,7 @@ fn content_of_another_size_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_part_owns_only_itself_once_it_is_kept() {
-    let whole = std::sync::Arc::new((0..100).collect::<Vec<u8>>());
+    let whole = std::sync::Arc::new(Buffer::own((0..100).collect::<Vec<u8>>()));
     let part = BlockBytes::part(&whole, 10..20);
     let owned = part.clone().owned();
     assert!(owned == part && owned.whole.len() == 10);

@@ -26,12 +26,15 @@ pub struct TiersConfig {
     pub queue_bytes: u64,
     /// How many reads are in flight.
     pub readers: usize,
+    /// Whether everything that is here is brought back, also what would be computed sooner: for whoever would rather wait for a disk
+    /// than have the processor work, and for tests, which cannot know which is quicker.
+    pub eager: bool,
 }
 
 impl TiersConfig {
     /// So many bytes of memory and no disk; with one, 64 MiB may wait to be written and four reads are in flight.
     pub fn new(ram_bytes: u64) -> Self {
-        Self { ram_bytes, disk: None, queue_bytes: 64 << 20, readers: 4 }
+        Self { ram_bytes, disk: None, queue_bytes: 64 << 20, readers: 4, eager: false }
     }
 }
 
@@ -53,6 +56,7 @@ pub struct Tiers {
     relieved: AtomicU64,
     /// The process is about to end.
     closing: AtomicBool,
+    eager: bool,
 }
 
 /// Where a block is.
@@ -121,6 +125,7 @@ impl Tiers {
             unwritten: AtomicU64::new(0),
             relieved: AtomicU64::new(0),
             closing: AtomicBool::new(false),
+            eager: config.eager,
         })
     }
 
@@ -167,6 +172,11 @@ impl Tiers {
         let copying = (ram_bytes + disk_bytes) as f64 / RAM_RATE;
         let seconds = copying + self.both.disk_seconds(disk_bytes);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// Whether everything is brought back, whatever the [estimate](Self::estimate).
+    pub fn is_eager(&self) -> bool {
+        self.eager
     }
 
     /// A prefix is computed although it is here: the [estimate](Self::estimate) was too long.

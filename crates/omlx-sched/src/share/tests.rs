@@ -6,7 +6,7 @@ use crate::cost::Cost;
 /// For prompts from their beginning, where looking back costs nothing.
 fn plain(budget: usize, chunk: usize, wants: &[usize]) -> Vec<usize> {
     let wants: Vec<Want> = wants.iter().map(|&len| Want { start: 0, len }).collect();
-    divide(Budget { cost: budget, tokens: budget, chunk }, Cost::new(usize::MAX), &wants)
+    divide(Budget { cost: budget, tokens: budget, chunk, least: 0 }, Cost::new(usize::MAX), &wants)
 }
 
 fn check(budget: usize, chunk: usize, wants: &[usize], shares: &[usize]) {
@@ -62,7 +62,7 @@ fn halves_are_halves_of_the_time() {
     let cost = Cost::new(1000);
     let divide = |budget: usize, wants: &[(usize, usize)]| {
         let wants: Vec<Want> = wants.iter().map(|&(start, len)| Want { start, len }).collect();
-        divide(Budget { cost: budget, tokens: 256, chunk: 256 }, cost, &wants)
+        divide(Budget { cost: budget, tokens: 256, chunk: 256, least: 0 }, cost, &wants)
     };
     assert_eq!(divide(100, &[(4000, 300)]), [20]);
     assert_eq!(divide(100, &[(4000, 300), (0, 45)]), [10, 45]);
@@ -71,6 +71,23 @@ fn halves_are_halves_of_the_time() {
     assert_eq!(divide(100, &[(4000, 300), (0, 5)]), [19, 5]);
     assert_eq!(divide(3, &[(4000, 300), (0, 1)]), [1, 1]);
     assert_eq!(divide(1_000_000, &[(4000, 300), (0, 300)]), [128, 128]);
+}
+
+/// So many tokens a step may take however slow they are, and no more than that: what the oldest's would cost is nobody else's to spend.
+/// Seen to fail: a budget of what the oldest's least costs, of which short ones take many more tokens.
+#[test]
+fn the_least_is_counted_in_tokens() {
+    let divide = |least: usize, wants: &[(usize, usize)]| {
+        let wants: Vec<Want> = wants.iter().map(|&(start, len)| Want { start, len }).collect();
+        divide(Budget { cost: 10, tokens: 256, chunk: 256, least }, Cost::new(1000), &wants)
+    };
+    assert_eq!(divide(8, &[(4000, 300)]), [8]);
+    assert_eq!(divide(8, &[(4000, 300), (0, 45)]), [3, 5]);
+    assert_eq!(divide(6, &[(4000, 300), (0, 45)]), [1, 5]);
+    assert_eq!(divide(1, &[(4000, 300), (0, 45)]), [1, 5]);
+    // what the oldest does not want goes down the line
+    assert_eq!(divide(8, &[(4000, 2), (0, 45), (0, 45)]), [2, 6, 0]);
+    assert_eq!(divide(8, &[(4000, 2), (0, 4)]), [2, 4]);
 }
 
 /// Whatever the costs: the budget holds but for the oldest's one token, the oldest gets half of it or all it wants, and
@@ -85,7 +102,7 @@ fn always_by_cost() {
                     .map(|i| code / 6_usize.pow(i) % 6)
                     .map(|c| Want { start: c % 3 * 6, len: c * 2 + 1 })
                     .collect();
-                let shares = divide(Budget { cost: budget, tokens, chunk: 8 }, cost, &wants);
+                let shares = divide(Budget { cost: budget, tokens, chunk: 8, least: 0 }, cost, &wants);
                 let price = |i: usize| cost.of(wants[i].start, shares[i]);
                 let spent: usize = (0..3).map(price).sum();
                 let over = shares[0] == 1 && spent - price(0) <= budget / 2;

@@ -175,3 +175,22 @@ fn a_step_may_take_longer_while_nobody_decodes() {
     timed(&mut sched);
     assert!(timed(&mut sched).0.chunk_tokens().abs_diff(learnt) <= 1, "it is remembered");
 }
+
+/// A machine so slow that a step takes the least it may: not a token more, though some are cheap. A stream waits for every one of them.
+/// Seen to fail: a new prompt beside the far end of a long one, which took what the long one's least would have cost.
+#[test]
+fn the_least_is_all_that_a_slow_step_takes() {
+    let target = Some(Target { micros: 1_000, idle_micros: 1_000, min_chunk: 8, depth: 4 });
+    let mut sched = sched(Config { target, ..CONFIG }, 60);
+    sched.arrive(arrival(1, 1, 90)).unwrap();
+    sched.arrive(arrival(2, 60, 1)).unwrap();
+    for _ in 0..5 {
+        let (plan, _) = step(&mut sched);
+        sched.took(&plan, 1_000_000);
+    }
+    sched.arrive(arrival(3, 6, 1)).unwrap();
+    assert_eq!(sched.chunk(), 8);
+    let (plan, _) = step(&mut sched);
+    assert!(plan.rows.iter().any(|row| row.seq == SeqId(3)), "{plan:?}");
+    assert_eq!(plan.chunk_tokens(), 8, "{plan:?}");
+}

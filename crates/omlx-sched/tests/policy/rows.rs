@@ -80,6 +80,20 @@ fn the_head_of_the_queue_starts_when_someone_ends() {
     check(&mut sched, &[&[(1, 0, 4), (2, 0, 7)], &[(1, 4, 1), (2, 7, 1)], &[(1, 5, 1), (3, 0, 7)]]);
 }
 
+/// The second does not fit beside the first one until it can share with it, which it can as soon as the first prompt is read.
+/// Seen to fail: a last chunk of one token taken for an answer's token, so that the second waited for the first one's end.
+#[test]
+fn the_head_of_the_queue_starts_when_its_prompt_is_read() {
+    for (tokens, last) in [(10, 2), (9, 1)] {
+        let mut sched = sched(CONFIG, 6);
+        sched.arrive(arrival(1, tokens, 9)).unwrap();
+        sched.arrive(Arrival { seq: SeqId(2), ..arrival(1, tokens, 9) }).unwrap();
+        check(&mut sched, &[&[(1, 0, 8)], &[(1, 8, last)]]);
+        let (plan, _) = step(&mut sched);
+        assert!(plan.rows.iter().any(|row| (row.seq, row.start) == (SeqId(2), 8)), "{tokens} tokens: {:?}", plan.rows);
+    }
+}
+
 #[test]
 fn alone_at_the_pools_limit_ends_with_length() {
     for (prompt, tokens) in [(1, 13), (8, 13), (12, 13)] {

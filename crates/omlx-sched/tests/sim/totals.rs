@@ -6,6 +6,7 @@ use std::fmt;
 /// Everything that has to happen often in a run of CI's length.
 const INTERESTING: &[&str] = &[
     "adopted blocks",
+    "adopted tails",
     "bad logits",
     "batch work overtaken",
     "blocks given up",

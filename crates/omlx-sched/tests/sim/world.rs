@@ -287,13 +287,18 @@ impl World {
                 self.sched.check();
                 continue;
             }
-            let trail = self.sched.trail(seq).clone();
+            let whole = self.sched.trail(seq).blocks();
+            // In all groups the same: a tail that one of them lacks is of no use.
+            let rest = self.tickets[&seq].tokens.len() - whole * BLOCK;
+            let end = whole * BLOCK + self.dice.roll(0, rest.min(BLOCK - 1));
+            let with_tail = self.dice.one_in(2);
             for group in self.groups() {
-                let blocks = self.dice.roll(0, trail.blocks());
+                let blocks = if with_tail { end.div_ceil(BLOCK) } else { self.dice.roll(0, whole) };
                 for i in (0..blocks).rev() {
-                    let (from, to) = (i * BLOCK, (i + 1) * BLOCK);
+                    let (from, to) = (i * BLOCK, end.min((i + 1) * BLOCK));
                     let ticket = &self.tickets[&seq];
                     if let Some(id) = self.sched.adopt(seq, group, i, to) {
+                        self.totals.count("adopted tails", usize::from(to - from < BLOCK));
                         for pos in from..to {
                             let slot = id.index() * BLOCK + pos % BLOCK;
                             self.memory[group.index()][slot] = Some((ticket.histories[pos], pos));
@@ -350,8 +355,9 @@ impl World {
         if now && all > 0 && come == all {
             // What was said to be lacking is all that was: nothing of it found no place, and nothing made room for it that counts.
             assert_eq!(taken, all, "{seq:?}: {lack:?}");
-            let hit = self.sched.ledger().hit(&self.tickets[&seq].tokens);
-            assert!(hit >= lack.there, "{seq:?}: {hit} of {lack:?}");
+            // Along its own trail, of which a fork has only its parent's part before it starts.
+            let hit = self.sched.ledger().hit_along(self.sched.trail(seq), &self.tickets[&seq].tokens);
+            assert_eq!(hit, lack.there, "{seq:?}: {lack:?}");
             self.totals.count("fetches of all that was lacking", 1);
         }
     }

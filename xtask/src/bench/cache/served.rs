@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::median;
-use super::{Plan, pages, row, stream};
+use super::stream::{self, Served};
+use super::{Plan, pages, row};
 use crate::server::{self, Server, http};
 use crate::shell::{Done, Failed};
 
@@ -24,13 +25,14 @@ const SHORT: usize = 64;
 const ANSWER: usize = 256;
 /// Turns for each round that was asked for: the machine's noise is larger than what is looked for.
 const TURNS: usize = 4;
-/// How long the server may take to write what it has to.
+/// How long a server may take to write what it has to.
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// A server and where it keeps blocks, if it does on disk.
 struct Side {
     server: Server,
     port: u16,
+    model: String,
     folder: Option<PathBuf>,
 }
 
@@ -42,9 +44,18 @@ impl Side {
         let text = folder.map(|folder| folder.display().to_string());
         all.extend(text.iter().flat_map(|folder| ["--cache-dir", folder]));
         let mut server = Server::start(&plan.model, port, &all)?;
-        server.wait()?;
-        stream::first_token(port, &stream::prompt(SHORT, 1))?; // first touch of weights and pools
-        Ok(Self { server, port, folder: folder.map(Path::to_owned) })
+        let model = server.wait()?;
+        let side = Self { server, port, model, folder: folder.map(Path::to_owned) };
+        side.first_token(&stream::prompt(SHORT, 1))?; // first touch of weights and pools
+        Ok(side)
+    }
+
+    fn served(&self) -> Served<'_> {
+        Served { port: self.port, model: &self.model }
+    }
+
+    fn first_token(&self, prompt: &[u64]) -> Done<(f64, u64)> {
+        stream::first_token(self.served(), prompt)
     }
 
     /// Waits until everything is written that is to be, and makes sure that it would be read from the disk.
@@ -93,15 +104,15 @@ pub(super) fn first(plan: &Plan) -> Done {
 /// A prompt is computed, driven out of the KV cache by two others, and asked for again.
 fn turn(side: &Side, round: usize) -> Done<Turn> {
     let prompt = |i: usize| stream::prompt(LONG, (10 + 3 * round + i) as u64);
-    let (cold, cached) = stream::first_token(side.port, &prompt(0))?;
+    let (cold, cached) = side.first_token(&prompt(0))?;
     if cached > 0 {
         return Err(Failed::new(format!("{cached} tokens of a new prompt are known already")));
     }
-    stream::first_token(side.port, &prompt(1))?;
-    stream::first_token(side.port, &prompt(2))?;
+    side.first_token(&prompt(1))?;
+    side.first_token(&prompt(2))?;
     side.settle()?;
     let before = restored(side)?;
-    let (back, cached) = stream::first_token(side.port, &prompt(0))?;
+    let (back, cached) = side.first_token(&prompt(0))?;
     let came = restored(side)? - before;
     // all but what a last block that is not full may lack
     if (cached as usize) < LONG - 32 || came == 0 {
@@ -120,14 +131,18 @@ pub(super) fn behind(plan: &Plan) -> Done {
     let folder = Scratch::new(&plan.folder)?;
     let without = Side::start(plan, &["--kv-memory", "512MiB"], None)?;
     let with = Side::start(plan, &["--kv-memory", "512MiB"], Some(&folder.0))?;
-    println!("\n| decode | without | with | ratio | least | most | bar |\n|---|---|---|---|---|---|---|");
+    println!(
+        "\n| decode | without | with | processor time | ratio | least | most | bar |\n|---|---|---|---|---|---|---|---|"
+    );
     for streams in [1, 8] {
         let (mut plain, mut written, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let busy = || Some((ticks(without.server.pid())?, ticks(with.server.pid())?));
+        let before = busy();
         for turn in 0..TURNS * plan.rounds {
             let seed = (1000 * streams + 10 * turn) as u64;
             let prompts: Vec<Vec<u64>> = (0..streams as u64).map(|i| stream::prompt(SHORT, seed + i)).collect();
             let of = |side: &Side| -> Done<f64> {
-                let rate = stream::decode(side.port, &prompts, ANSWER)?;
+                let rate = stream::decode(side.served(), &prompts, ANSWER)?;
                 side.settle()?; // what is written late is not to slow down the other side
                 Ok(rate)
             };
@@ -144,14 +159,30 @@ pub(super) fn behind(plan: &Plan) -> Done {
         }
         let ratio = middle(&ratios);
         let (least, most) = ratios.iter().fold((f64::MAX, 0.0f64), |(a, b), r| (a.min(*r), b.max(*r)));
+        let times = before.zip(busy()).map(|(before, after)| (after.1 - before.1) / (after.0 - before.0));
         let name = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
         let mut cells = vec![name, format!("{:.0}", middle(&plain)), format!("{:.0}", middle(&written))];
+        cells.push(times.map_or_else(|| "–".to_owned(), |times| format!("{times:.3}")));
         cells.extend([ratio, least, most].map(|ratio| format!("{ratio:.3}")));
         println!("{}", row(&cells, ratio > LEAST_SPEED, "above 0.97"));
     }
     wrote(&with)?;
     without.server.stop()?;
     with.server.stop()
+}
+
+/// Processor time that a process has used, in the system's ticks, where it says so in a file. Others on the machine disturb it less than they
+/// do a clock.
+fn ticks(pid: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    ticks_of(&stat)
+}
+
+pub(super) fn ticks_of(stat: &str) -> Option<f64> {
+    // the name before the bracket may hold anything
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let [user, system] = [11, 12].map(|i| fields.get(i).and_then(|field| field.parse::<f64>().ok()));
+    Some(user? + system?)
 }
 
 /// A comparison with a server that wrote nothing would be none.

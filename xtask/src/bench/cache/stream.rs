@@ -24,11 +24,18 @@ pub(super) fn prompt(tokens: usize, seed: u64) -> Vec<u64> {
     std::iter::once(500 + seed).chain(std::iter::from_fn(|| Some(next()))).take(tokens).collect()
 }
 
+/// Who is asked: a server's port and the name of its model.
+#[derive(Clone, Copy)]
+pub(super) struct Served<'a> {
+    pub(super) port: u16,
+    pub(super) model: &'a str,
+}
+
 /// Seconds to the answer of one token, and how many of the prompt's were not computed.
-pub(super) fn first_token(port: u16, prompt: &[u64]) -> Done<(f64, u64)> {
-    let body = json!({"prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": true});
+pub(super) fn first_token(served: Served<'_>, prompt: &[u64]) -> Done<(f64, u64)> {
+    let body = json!({"model": served.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": true});
     let begin = Instant::now();
-    let answer = http::request(port, "POST", "/v1/completions", &body.to_string())?;
+    let answer = http::request(served.port, "POST", "/v1/completions", &body.to_string())?;
     let took = begin.elapsed().as_secs_f64();
     let usage = &answer["usage"];
     let (read, cached) = (&usage["prompt_tokens"], &usage["prompt_tokens_details"]["cached_tokens"]);
@@ -39,9 +46,9 @@ pub(super) fn first_token(port: u16, prompt: &[u64]) -> Done<(f64, u64)> {
 }
 
 /// Pieces per second of several streams together, from when the last one has its first token to the end of the last one.
-pub(super) fn decode(port: u16, prompts: &[Vec<u64>], tokens: usize) -> Done<f64> {
+pub(super) fn decode(served: Served<'_>, prompts: &[Vec<u64>], tokens: usize) -> Done<f64> {
     let all = std::thread::scope(|scope| {
-        let threads: Vec<_> = prompts.iter().map(|prompt| scope.spawn(move || times(port, prompt, tokens))).collect();
+        let threads: Vec<_> = prompts.iter().map(|prompt| scope.spawn(move || times(served, prompt, tokens))).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Done<Vec<Instant>>>| {
             thread.join().unwrap_or_else(|_| Err(Failed::new("a client panicked")))
         };
@@ -59,9 +66,10 @@ pub(super) fn rate(all: &[Vec<Instant>]) -> Option<f64> {
 
 /// When each piece of a stream came: a token, or a few that make text only together. Greedy answers to one prompt are the same
 /// everywhere, so the pieces of two servers can be compared.
-fn times(port: u16, prompt: &[u64], tokens: usize) -> Done<Vec<Instant>> {
+fn times(served: Served<'_>, prompt: &[u64], tokens: usize) -> Done<Vec<Instant>> {
+    let Served { port, model } = served;
     let failed = |e: std::io::Error| Failed::new(format!("a stream: {e}"));
-    let body = json!({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": true, "stream": true});
+    let body = json!({"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": true, "stream": true});
     let body = body.to_string();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(failed)?;

@@ -48,3 +48,10 @@ fn prompts_part_at_their_first_token() {
     assert_ne!(one[0], other[0]);
     assert!(one.iter().all(|id| (500..49_000).contains(id)), "{one:?}");
 }
+
+#[test]
+fn processor_time_is_found_behind_any_name() {
+    let stat = "12 (a) b 7) S 1 2 3 4 5 6 7 8 9 10 110 25 0 0 20";
+    assert_eq!(served::ticks_of(stat), Some(135.0));
+    assert_eq!(served::ticks_of("12 (a) S 1"), None);
+}

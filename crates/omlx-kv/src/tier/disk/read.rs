@@ -89,7 +89,7 @@ fn read_run(shared: &Shared, places: &[Place], wanted: &[Wanted], blocks: &mut V
     for (place, want) in places.iter().zip(wanted) {
         let record = &bytes[at..at + place.len as usize];
         let Some(range) = content(record, want) else {
-            forget_bad(shared, &bytes[at..], places, wanted, place);
+            forget_bad(shared, &bytes[at..len], places, wanted, place);
             return Err(End::Bad);
         };
         blocks.push(BlockBytes::part(&bytes, at + range.start..at + range.end));
