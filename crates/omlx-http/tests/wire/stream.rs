@@ -172,8 +172,16 @@ async fn life_3_the_engine_thread_panics() {
     fails(panics, 503, "engine_stopped", false).await;
     let rig = acting(Config::default(), panics());
     let _ = rig.post(CHAT, &least(CHAT)).await;
-    let (status, health) = rig.get("/health").await;
-    assert_eq!((status, &health["models"][0]["alive"]), (503, &json!(false)));
+    // The thread lets go of its reply first, and of its mailbox a moment later.
+    let mut seen = rig.get("/health").await;
+    for _ in 0..500 {
+        if seen.0 == 503 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        seen = rig.get("/health").await;
+    }
+    assert_eq!((seen.0, &seen.1["models"][0]["alive"]), (503, &json!(false)));
     let (status, answer) = rig.post(CHAT, &least(CHAT)).await;
     assert_eq!((status, answer["error"]["code"].as_str()), (503, Some("engine_stopped")));
 }
