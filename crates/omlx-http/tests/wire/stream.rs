@@ -178,7 +178,7 @@ async fn life_3_the_engine_thread_panics() {
         if seen.0 == 503 {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
         seen = rig.get("/health").await;
     }
     assert_eq!((seen.0, &seen.1["models"][0]["alive"]), (503, &json!(false)));
