@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use omlx_blocks::{BlockKey, GroupId, Lack, SeqId};
+use omlx_blocks::{BlockKey, GroupId, Lack, Ledger, SeqId, Trail};
 use omlx_kv::KvCache;
 use omlx_kv::tier::{Fetch, Lies, Next, Tiers, Wanted};
 use omlx_sched::Sched;
@@ -67,12 +67,8 @@ impl Engine {
         // All of it, what the pools have too: a chain that is used keeps its front in every place.
         groups.for_each(|group| tiers.touch(sched.trail(seq).keys(group)));
         let lack = sched.lack(seq, &|key| tiers.find(key).is_some());
-        let (size, tokens) = (sched.ledger().block(), &sched.tokens(seq)[..lack.there]);
-        let key = |&(group, index): &(GroupId, usize)| {
-            let run = &tokens[index * size..lack.there.min((index + 1) * size)];
-            sched.ledger().key(group, sched.trail(seq), index, run)
-        };
-        let Some(first) = lack.blocks.first().map(key) else {
+        let blocks = names(sched.ledger(), sched.trail(seq), sched.tokens(seq), &lack);
+        let Some(&(_, _, first)) = blocks.first() else {
             return sched.take_back(seq);
         };
         if let Some(other) = tiering.fetching.iter_mut().find(|other| other.blocks[0].2 == first) {
@@ -81,7 +77,6 @@ impl Engine {
             }
             return;
         }
-        let blocks: Vec<_> = lack.blocks.iter().map(|at| (at.0, at.1, key(at))).collect();
         let estimate = estimate(tiers, &self.kv, &blocks);
         if rounds > ROUNDS || !tiering.pays(estimate, lack.there - lack.here) {
             tiers.declined();
@@ -186,6 +181,15 @@ impl Engine {
             }
         }
     }
+}
+
+/// What a prompt lacks, by group, index and name.
+pub(super) fn names(ledger: &Ledger, trail: &Trail, tokens: &[u32], lack: &Lack) -> Vec<(GroupId, usize, BlockKey)> {
+    let name = |&(group, index): &(GroupId, usize)| {
+        let run = &tokens[index * ledger.block()..lack.there.min((index + 1) * ledger.block())];
+        (group, index, ledger.key(group, trail, index, run))
+    };
+    lack.blocks.iter().map(name).collect()
 }
 
 /// About how long the blocks take.

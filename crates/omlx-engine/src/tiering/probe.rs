@@ -1,10 +1,10 @@
 //! How much of a prompt is known, and where: the look that a request gets, without the request.
 
 use omlx_api::{Heat, Known};
-use omlx_blocks::{BlockKey, GroupId};
+use omlx_blocks::BlockKey;
 use omlx_kv::tier::Lies;
 
-use super::fetching::estimate;
+use super::fetching::{estimate, names};
 use crate::engine::Engine;
 
 impl Engine {
@@ -14,14 +14,7 @@ impl Engine {
         let find = |key: &BlockKey| tiering.and_then(|tiering| tiering.tiers.find(key));
         let (trail, block) = (ledger.trail(tokens), ledger.block());
         let lack = ledger.lack(&trail, tokens, &|key| find(key).is_some());
-        let missing: Vec<(GroupId, usize, BlockKey)> = lack
-            .blocks
-            .iter()
-            .map(|&(group, index)| {
-                let run = &tokens[index * block..lack.there.min((index + 1) * block)];
-                (group, index, ledger.key(group, &trail, index, run))
-            })
-            .collect();
+        let missing = names(ledger, &trail, tokens, &lack);
         let pays = |tiering: &super::Tiering| {
             tiering.pays(estimate(&tiering.tiers, &self.kv, &missing), lack.there - lack.here)
         };
