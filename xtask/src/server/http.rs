@@ -56,19 +56,26 @@ pub(crate) fn ask(port: u16, model: &str, question: &str) -> Done<Answer> {
 /// One request and the JSON of its answer, which has to be a success.
 pub(crate) fn request(port: u16, method: &str, path: &str, body: &str) -> Done<Value> {
     let failed = |e: std::io::Error| Failed::new(format!("{method} {path}: {e}"));
+    let mut answer = String::new();
+    let stream = send(port, method, path, body, ANSWER_LIMIT)?;
+    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer).map_err(failed)?;
+    parse(&answer)
+        .ok_or_else(|| Failed::new(format!("{method} {path}: {}", answer.lines().next().unwrap_or("no answer"))))
+}
+
+/// Sends one request and leaves its answer to be read, each time for as long as `limit`.
+pub(crate) fn send(port: u16, method: &str, path: &str, body: &str, limit: Duration) -> Done<TcpStream> {
+    let failed = |e: std::io::Error| Failed::new(format!("{method} {path}: {e}"));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).map_err(failed)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+    stream.set_read_timeout(Some(limit)).map_err(failed)?;
     // 1.0: the answer ends where the connection does, and is not cut into chunks
     let head = format!(
         "{method} {path} HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(failed)?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer).map_err(failed)?;
-    parse(&answer)
-        .ok_or_else(|| Failed::new(format!("{method} {path}: {}", answer.lines().next().unwrap_or("no answer"))))
+    Ok(stream)
 }
 
 /// The JSON body of a successful answer.

@@ -1,7 +1,6 @@
 //! Answers to prompts of token ids, with the times that matter.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -70,15 +69,7 @@ fn times(served: Served<'_>, prompt: &[u64], tokens: usize) -> Done<Vec<Instant>
     let Served { port, model } = served;
     let failed = |e: std::io::Error| Failed::new(format!("a stream: {e}"));
     let body = json!({"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": true, "stream": true});
-    let body = body.to_string();
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(failed)?;
-    socket.set_read_timeout(Some(LIMIT)).map_err(failed)?;
-    let head = format!(
-        "POST /v1/completions HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.as_bytes())).map_err(failed)?;
+    let socket = http::send(port, "POST", "/v1/completions", &body.to_string(), LIMIT)?;
     let mut times = Vec::new();
     for line in BufReader::new(socket).lines() {
         let line = line.map_err(failed)?;
