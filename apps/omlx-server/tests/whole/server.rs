@@ -1,9 +1,9 @@
 //! The real binary on a free port of loopback, with its output kept.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::client::{Answer, Request, get, post};
 pub(crate) struct Server {
     child: Child,
     pub(crate) port: u16,
-    output: Arc<Mutex<String>>,
+    output: Output,
 }
 
 impl Server {
@@ -33,10 +33,8 @@ impl Server {
 
     #[track_caller]
     pub(crate) fn start_with(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = Arc::new(Mutex::new(String::new()));
-        keep(child.stderr.take().unwrap(), Arc::clone(&output));
-        keep(child.stdout.take().unwrap(), Arc::clone(&output));
+        let output = Output::new();
+        let child = command.stdout(output.pipe()).stderr(output.pipe()).spawn().unwrap();
         let mut server = Self { child, port: 0, output };
         server.port = within(Duration::from_secs(60), || {
             let output = server.output();
@@ -48,9 +46,9 @@ impl Server {
         server
     }
 
-    /// Everything it has printed and logged.
+    /// Everything it has printed and logged until now, in that order.
     pub(crate) fn output(&self) -> String {
-        self.output.lock().unwrap().clone()
+        self.output.so_far()
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
@@ -130,13 +128,10 @@ pub(crate) fn fails(args: &[&str]) -> String {
 /// The same for a command; one that serves in place of failing is killed.
 #[track_caller]
 pub(crate) fn failure(command: &mut Command) -> String {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = Arc::new(Mutex::new(String::new()));
-    keep(child.stderr.take().unwrap(), Arc::clone(&said));
-    let mut server = Server { child, port: 0, output: said };
+    let output = Output::new();
+    let child = command.stdout(Stdio::null()).stderr(output.pipe()).spawn().unwrap();
+    let mut server = Server { child, port: 0, output };
     assert!(!server.ended(Duration::from_secs(60)).success(), "{command:?} succeeded");
-    // the pipe may hold a last line for a moment
-    within(Duration::from_secs(5), || (Arc::strong_count(&server.output) == 1).then_some(()));
     server.output()
 }
 
@@ -153,12 +148,57 @@ pub(crate) fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> 
     }
 }
 
-fn keep(stream: impl Read + Send + 'static, output: Arc<Mutex<String>>) {
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let mut output = output.lock().unwrap();
-            output.push_str(&line);
-            output.push('\n');
-        }
-    });
+/// What a process writes to one pipe, whichever of its streams it writes to: only so does the order of its lines survive.
+struct Output {
+    pipe: PipeWriter,
+    kept: Arc<(Mutex<Kept>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Marks that have come through the pipe.
+    marks: usize,
+    /// Marks put into it.
+    put: usize,
+}
+
+/// A byte that no line has. Whatever was written before it has been read when it arrives.
+const MARK: u8 = 0;
+
+impl Output {
+    fn new() -> Self {
+        let (read, pipe) = std::io::pipe().unwrap();
+        let kept = Arc::new((Mutex::default(), Condvar::new()));
+        let to = Arc::clone(&kept);
+        thread::spawn(move || keep(read, &to));
+        Self { pipe, kept }
+    }
+
+    /// An end of it for a process to write to.
+    fn pipe(&self) -> Stdio {
+        self.pipe.try_clone().unwrap().into()
+    }
+
+    fn so_far(&self) -> String {
+        let (kept, came) = &*self.kept;
+        let mark = {
+            let mut kept = kept.lock().unwrap();
+            kept.put += 1;
+            kept.put
+        };
+        (&self.pipe).write_all(&[MARK]).unwrap();
+        let kept = came.wait_while(kept.lock().unwrap(), |kept| kept.marks < mark).unwrap();
+        String::from_utf8_lossy(&kept.bytes).into_owned()
+    }
+}
+
+fn keep(mut pipe: PipeReader, kept: &(Mutex<Kept>, Condvar)) {
+    let mut part = [0; 4096];
+    while let Ok(read @ 1..) = pipe.read(&mut part) {
+        let mut all = kept.0.lock().unwrap();
+        all.marks += part[..read].iter().filter(|&&byte| byte == MARK).count();
+        all.bytes.extend(part[..read].iter().filter(|&&byte| byte != MARK));
+        kept.1.notify_all();
+    }
 }
