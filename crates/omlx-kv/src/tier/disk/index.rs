@@ -3,7 +3,7 @@
 //! Nothing here touches a file. Every segment of the folder is in here with the bytes it takes, whoever wrote it and whether or
 //! not it can be read: the budget counts what is on the disk, not what is of use.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use omlx_blocks::{BlockKey, Salt};
 
@@ -81,6 +81,8 @@ pub(crate) struct Index {
     taken: u64,
     /// Segments used since their time of use was last written down.
     pub(crate) used: BTreeSet<u32>,
+    /// What was removed by name while the log has a load in its hands, which may hold the same names; `None` while it has none.
+    in_hand: Option<HashSet<BlockKey>>,
 }
 
 impl Index {
@@ -177,7 +179,20 @@ impl Index {
 
     /// Makes a block impossible to find.
     pub(crate) fn remove(&mut self, key: &BlockKey) {
+        if let Some(in_hand) = &mut self.in_hand {
+            in_hand.insert(*key);
+        }
         self.remove_short(&Short::of(key));
+    }
+
+    /// From now on, until [`end_load`](Self::end_load), it is remembered what is removed.
+    pub(crate) fn begin_load(&mut self) {
+        self.in_hand = Some(HashSet::new());
+    }
+
+    /// What has been removed since.
+    pub(crate) fn end_load(&mut self) -> HashSet<BlockKey> {
+        self.in_hand.take().unwrap_or_default()
     }
 
     pub(crate) fn remove_short(&mut self, key: &Short) {

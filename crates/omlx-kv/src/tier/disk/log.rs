@@ -12,6 +12,7 @@ use super::Shared;
 use super::format::{self, Entry, MAX_CONTENT, MAX_TOKENS, SEGMENT_HEAD, push_record};
 use super::index::{Place, Segment, on_disk};
 use super::pause::Pause;
+use super::read;
 use crate::tier::Block;
 
 /// What is written at once: enough that a disk works at its full rate, little enough that a reader does not wait long.
@@ -67,7 +68,10 @@ impl Log {
                 shared.stats().skipped += count;
                 continue;
             }
-            match self.append(shared, load) {
+            shared.index().begin_load();
+            let appended = self.append(shared, load);
+            shared.index().end_load();
+            match appended {
                 Ok(Booked::All) => self.went_well(shared),
                 Ok(Booked::NoRoom) => shared.stats().refused += count,
                 Err(error) => {
@@ -238,10 +242,12 @@ enum Booked {
 }
 
 impl Open {
-    /// Writes a load and books it.
+    /// Writes a load and books it. What was forgotten since it was put together is not found again, now or after a start.
     fn write(&mut self, shared: &Shared, load: &Load) -> io::Result<()> {
         shared.medium.write(&name_of(self.number), self.end, &load.bytes)?;
         let mut index = shared.index();
+        let forgotten = index.end_load();
+        let mut spoilt = Vec::new();
         let now = index.tick();
         for (head, at, used) in &load.records {
             let salt = self.salts.iter().position(|salt| *salt == head.salt).unwrap_or_else(|| {
@@ -250,6 +256,10 @@ impl Open {
             });
             let at = (self.end + *at as u64) as u32; // a segment is megabytes, and one load more
             let entry = Entry { key: head.key, at, len: head.len() as u32, salt: salt as u32 };
+            if forgotten.contains(&head.key) {
+                spoilt.push((head.key, Place { used: now, segment: self.number, at, len: entry.len }));
+                continue;
+            }
             self.entries.push(entry);
             index.add(self.number, &entry, head.salt, used.unwrap_or(now));
         }
@@ -257,7 +267,8 @@ impl Open {
         let list = format::list_len(self.entries.len(), self.salts.len());
         index.resize(self.number, self.end, list as u64);
         index.written(self.number);
-        Ok(())
+        drop(index);
+        spoilt.iter().try_for_each(|(key, place)| read::spoil(shared, key, *place))
     }
 }
 
