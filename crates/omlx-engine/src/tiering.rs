@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omlx_api::Bell;
-use omlx_blocks::{BlockId, BlockKey, GroupId, Salt};
+use omlx_blocks::{BlockId, BlockKey, GroupId, Reach, Salt};
 use omlx_kv::tier::{Block, Label, Tiers};
 use omlx_kv::{BlockBytes, KvCache};
 use omlx_sched::Sched;
@@ -65,8 +65,11 @@ impl Tiering {
     fn spill(&mut self, sched: &mut Sched, kv: &KvCache) {
         let mut stash = Vec::new();
         for gone in sched.evicted() {
-            let owed = self.backlog.remove(&gone.key);
-            let owed = owed && !self.tiers.on_disk(&gone.key);
+            // Of a group that sees everything all was written, unless the disk took nothing then; who follows it there is of no use
+            // without it.
+            let sees_all = kv.layout().groups[gone.group.index()].reach == Reach::All;
+            let owed = self.backlog.remove(&gone.key) || sees_all;
+            let owed = owed && self.tiers.has_disk() && !self.tiers.on_disk(&gone.key);
             let wanted = self.tiers.has_ram() && !self.tiers.in_ram(&gone.key);
             let write = owed && self.tiers.room() >= kv.block_len(gone.group) as u64;
             self.tiers.unwritten(u64::from(owed && !write));

@@ -364,6 +364,38 @@ fn a_disk_that_was_full_is_written_again() {
     }
 }
 
+/// What a full disk did not take is written when it has room again, at the latest when it loses its place in memory: what is computed
+/// from then on follows it, and would be of no use alone. Seen to fail: only what is sealed from then on.
+#[test]
+fn what_a_full_disk_did_not_take_is_written_later() {
+    let prompt = Dice(5).tokens(61, 256);
+    let expected = cold("llama", &prompt, 6);
+    for last_words in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let faults = Arc::new(Faults::default());
+        let medium = FaultyMedium::new(DiskStore::plain(folder.path()), Arc::clone(&faults));
+        let config = DiskConfig { retry: Duration::from_millis(1), ..DiskConfig::new(folder.path(), 64 << 20) };
+        let (store, _) = DiskStore::over(&config, Arc::new(medium)).unwrap();
+        let tiers = Arc::new(Tiers::over(&TiersConfig::new(0), Some(Arc::new(store))).unwrap());
+        let engine = with_tiers(tiny("llama"), &tiers, "one");
+        faults.write.store(28, Ordering::SeqCst);
+        block_on(ask(&engine, request(&prompt, 6)));
+        assert!(tiers.flush(Duration::from_secs(10)));
+        let disk = tiers.stats().disk.unwrap();
+        assert!(disk.writing_off && disk.blocks == 0, "{disk:?}");
+        faults.write.store(0, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(20)); // the pause is over
+        if !last_words {
+            block_on(crowd_out(&engine));
+        }
+        finish(tiers, &engine);
+        let (tiers, engine) = start("llama", folder.path());
+        let got = block_on(ask(&engine, request(&prompt, 6)));
+        assert_eq!((got.bits(), got.usage().cached), (expected.bits(), 60), "{:?}", tiers.stats());
+        finish(tiers, &engine);
+    }
+}
+
 /// A place that promises what it does not have, for ever.
 #[derive(Debug)]
 struct Liar(Arc<dyn BlockStore>);
