@@ -202,7 +202,7 @@ fn judge(limits: Limits, Measure { footprint_bytes: used, available_bytes }: Mea
     Reading { number: 0, strain, used_bytes: used, limit_bytes: limit }
 }
 
-/// Bytes of one engine in the ledger.
+/// Bytes of one engine, or of what is kept beside the engines, in the ledger.
 #[derive(Debug)]
 #[must_use = "the bytes are given back when this is dropped"]
 pub struct Promise {
@@ -215,6 +215,13 @@ impl Promise {
     pub fn add(&mut self, bytes: u64) {
         self.guard.state().promised_bytes += bytes;
         self.bytes += bytes;
+    }
+
+    /// Gives some of the bytes back; no more than there are.
+    pub fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.guard.state().promised_bytes -= bytes;
+        self.bytes -= bytes;
     }
 
     /// All bytes of this entry.

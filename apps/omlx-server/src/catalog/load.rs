@@ -100,7 +100,7 @@ impl Loader {
             settings,
             device,
             turnstile: Arc::new(Turnstile::new(1)),
-            promises: Promises::new(guard),
+            promises: Promises::new(guard, tiers.clone()),
             tiers,
             reader: Box::new(read),
             patience: PATIENCE,
@@ -111,12 +111,13 @@ impl Loader {
 
     /// Loads a model and starts its engine.
     pub(crate) fn load(&self, id: &str, path: &Path, own: Settings) -> Result<Served, Failure> {
+        // By then nothing of what failed is promised any more.
+        self.start(id, path, own).inspect_err(|_| self.promises.failed())
+    }
+
+    fn start(&self, id: &str, path: &Path, own: Settings) -> Result<Served, Failure> {
         let start = Instant::now();
-        let expected = self.promises.expect(path).or_else(|refused| {
-            // What is kept of prompts gives way to a model.
-            let given_up = self.tiers.as_ref().map_or(0, |tiers| tiers.shrink(0));
-            if given_up > 0 { self.promises.expect(path) } else { Err(refused) }
-        })?;
+        let expected = self.promises.expect(path)?;
         let kv = match self.settings.kv_type {
             KvType::F32 => DType::F32,
             KvType::F16 => DType::F16,
@@ -156,8 +157,18 @@ impl Loader {
         (text, model, card): (TextModel, impl Model + 'static, &ModelCard),
         mut settling: Settling<'_>,
     ) -> Result<Served, Failure> {
-        let room = self.room_beside(&model, settling.room_bytes);
-        let config = self.engine_config(room);
+        let mut room = self.room_beside(&model, settling.room_bytes);
+        let mut config = self.engine_config(room);
+        if config.kv_bytes == room
+            && let Err(omlx_engine::Error::Cache(omlx_kv::Error::Budget { least_bytes, .. })) = config.fit(&model)
+        {
+            // What is kept of prompts gives way to the least that a model can do with.
+            let need = self.step_bytes(&model).saturating_add(least_bytes);
+            if settling.widen(need.saturating_sub(settling.room_bytes)) {
+                room = self.room_beside(&model, settling.room_bytes);
+                config = self.engine_config(room);
+            }
+        }
         // Whether even the most that may ever be left would be too small.
         let best = settling.best_bytes.map(|best| self.room_beside(&model, best));
         let whose = match (config.kv_bytes == room, settling.guarded()) {
@@ -209,8 +220,13 @@ impl Loader {
 
     /// What of `room` is left for keys and values beside the largest step.
     fn room_beside(&self, model: &impl Model, room: u64) -> u64 {
+        room.saturating_sub(self.step_bytes(model))
+    }
+
+    /// What the largest step takes.
+    fn step_bytes(&self, model: &impl Model) -> u64 {
         let s = &self.settings;
-        room.saturating_sub(model.step_bytes(s.step_tokens, s.rows.min(s.step_tokens)))
+        model.step_bytes(s.step_tokens, s.rows.min(s.step_tokens))
     }
 
     /// The limits for one model, with `room` bytes at most for keys and values.

@@ -7,6 +7,7 @@ use omlx_engine::guard::{Limits, Measure, Meter};
 use omlx_fixtures::{RandomLlama, random_llama};
 use omlx_http::Catalog as _;
 use omlx_hub::discover;
+use omlx_kv::tier::TiersConfig;
 
 use super::*;
 use crate::cli::KvType;
@@ -248,6 +249,35 @@ async fn models_under_a_guard() {
     }
 }
 
+/// What is kept of prompts is in the ledger with all that it may take, and gives way to a model by what is missing and no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_prompts_give_way_to_a_model() {
+    let dir = models(&["m"]);
+    let weights = std::fs::metadata(dir.path().join("m/model.safetensors")).unwrap().len();
+    let open = async |limit: u64, kept: u64| {
+        let tiers = Arc::new(Tiers::over(&TiersConfig::new(kept), None).unwrap());
+        let guard = Guard::new(Limits { most_bytes: (100 << 20) + limit, spare_bytes: 0, tier: None }, Box::new(Fixed));
+        let found = discover(&[dir.path().to_owned()]).models;
+        let catalog = Catalog::new(found, settings(), Device::Cpu, Some(Arc::clone(&guard)), Some(Arc::clone(&tiers)));
+        assert_eq!(guard.room(), limit - kept);
+        let opened = catalog.open("m").await;
+        (opened, guard.room(), tiers.stats().ram.unwrap().budget_bytes)
+    };
+    let kept = 20 << 20;
+    let (opened, room, left) = open(kept, kept).await;
+    assert!(opened.unwrap().engine.is_alive() && left < kept && left > kept / 2, "{left}");
+    assert_eq!(room, 0, "no more than was missing");
+    let (opened, room, left) = open(100 << 20, kept).await;
+    assert!(opened.unwrap().engine.is_alive() && room > 0);
+    assert_eq!(left, kept, "nothing was missing");
+    // Too little for the weights, or for keys and values, whatever is given up: nothing is, in the end. The second gives way first.
+    for all in [weights - 1, weights + 2048, weights + 8192] {
+        let (opened, room, left) = open(all, 4096).await;
+        assert!(matches!(opened.map(|_| ()), Err(OpenError::NeverFits { .. })), "{all}");
+        assert_eq!((room, left), (all - 4096, 4096));
+    }
+}
+
 /// A share is of what others were not promised, so the last model finds room as the first does. Seen to fail: the share of what is
 /// free, which is as much as ever until the others touch what they have.
 #[tokio::test(flavor = "multi_thread")]
@@ -278,10 +308,18 @@ async fn memory_that_others_hold_may_come_back() {
         }
     }
     let dir = models(&["m"]);
-    for (most_bytes, available, never) in [(1 << 30, 1000, false), (1 << 20, 1000, true), (1 << 20, 1 << 30, true)] {
+    let weights = std::fs::metadata(dir.path().join("m/model.safetensors")).unwrap().len();
+    let cases = [
+        (1 << 30, 1000, 0, false),
+        (1 << 20, 1000, 0, true),
+        (1 << 20, 1 << 30, 0, true),
+        ((1 << 20) + weights + 1000, 1000, weights / 2, false), // what is kept of prompts would give way
+    ];
+    for (most_bytes, available, kept, never) in cases {
         let guard = Guard::new(Limits { most_bytes, spare_bytes: 0, tier: None }, Box::new(Crowded(available)));
+        let tiers = (kept > 0).then(|| Arc::new(Tiers::over(&TiersConfig::new(kept), None).unwrap()));
         let catalog =
-            Catalog::new(discover(&[dir.path().to_owned()]).models, settings(), Device::Cpu, Some(guard), None);
+            Catalog::new(discover(&[dir.path().to_owned()]).models, settings(), Device::Cpu, Some(guard), tiers);
         let told = catalog.open("m").await.map(|_| ());
         let matches = if never {
             matches!(told, Err(OpenError::NeverFits { .. }))
