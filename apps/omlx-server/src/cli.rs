@@ -156,8 +156,8 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SIZE|SHARE", default_value = "25%")]
     pub(crate) kv_memory: Memory,
 
-    /// How keys and values are kept: f32 is exact, f16 and bf16 take half the memory.
-    #[arg(long, value_enum, value_name = "TYPE", default_value_t = KvType::F32)]
+    /// How keys and values are kept: f32 is exact, f16 and bf16 take half the memory and are read in half the time.
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t = KvType::F16)]
     pub(crate) kv_dtype: KvType,
 
     /// Keys and values as codes of a few bits a number, in all layers but the first and last two that see the whole text and

@@ -77,7 +77,7 @@ pub(crate) enum Error {
     )]
     FarTooLong { param: &'static str, least: usize, context: usize },
     #[error(
-        "the prompt has {tokens} tokens and the memory for keys and values holds {capacity}, answer included; give it more (--kv-memory, --memory-guard, or half the size per token with --kv-dtype f16)"
+        "the prompt has {tokens} tokens and the memory for keys and values holds {capacity}, answer included; give it more (--kv-memory, --memory-guard, or less for each token, as with --kv-bits 8)"
     )]
     NoMemory { param: &'static str, tokens: usize, capacity: usize },
     #[error(transparent)]

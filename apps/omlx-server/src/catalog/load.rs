@@ -200,7 +200,7 @@ impl Loader {
             let Bounds { context, capacity } = bounds;
             tracing::warn!(
                 "model {id}: its KV memory of {} holds {capacity} tokens, not the context's {context}; \
-                 raise --kv-memory or --memory-guard, or take --kv-dtype f16",
+                 raise --kv-memory or --memory-guard, or take --kv-bits 8",
                 readable(config.kv_bytes)
             );
         }

@@ -73,8 +73,9 @@ fn apart(a: &Said, b: &Said) -> f32 {
 #[test]
 fn keys_and_values_are_kept_as_told() {
     let exact = computed(DType::F32);
-    for (name, kv) in [("f32", DType::F32), ("f16", DType::F16), ("bf16", DType::BF16)] {
-        let (ours, theirs) = (served(&["--kv-dtype", name]), computed(kv));
+    for (name, kv) in [("f32", DType::F32), ("f16", DType::F16), ("bf16", DType::BF16), ("", DType::F16)] {
+        let told = if name.is_empty() { vec![] } else { vec!["--kv-dtype", name] };
+        let (ours, theirs) = (served(&told), computed(kv));
         assert_eq!(ours.text, theirs.text, "{name}");
         assert!(apart(&ours, &theirs) < 1e-6, "{name}: {ours:?} {theirs:?}");
         // A type of half the size cannot leave every log-probability where it was.
@@ -89,7 +90,7 @@ fn keys_and_values_are_coded_as_told() {
     let mut seen: Vec<f32> = Vec::new();
     for bits in ["off", "8", "4", "k=4,v=2"] {
         let store = KvStore { bits: bits.parse().unwrap(), ..KvStore::default() };
-        let (ours, theirs) = (served(&["--kv-bits", bits]), computed_with(DType::F32, &store));
+        let (ours, theirs) = (served(&["--kv-dtype", "f32", "--kv-bits", bits]), computed_with(DType::F32, &store));
         assert_eq!(ours.text, theirs.text, "{bits}");
         assert!(apart(&ours, &theirs) < 1e-6, "{bits}: {ours:?} {theirs:?}");
         // Codes cannot leave the first log-probability where it was, and no two settings move it alike. That more bits move it
@@ -103,7 +104,8 @@ fn keys_and_values_are_coded_as_told() {
 
 #[test]
 fn reference_operations_say_the_same() {
-    let (fast, reference) = (served(&[]), served(&["--kernels", "reference"]));
+    let exact = ["--kv-dtype", "f32"];
+    let (fast, reference) = (served(&exact), served(&[&exact[..], &["--kernels", "reference"]].concat()));
     assert_eq!(fast.text, reference.text);
     let apart = apart(&fast, &reference);
     assert!(apart < 1e-4, "{apart}");

@@ -46,7 +46,8 @@ fn api_8_under_a_small_guard() {
     let context = 1 << 17;
     random_llama(&shelf.path().join("m"), &RandomLlama { context, ..RandomLlama::default() });
     // 1 KiB a token: less than the 128 MiB that the whole context takes.
-    let server = Server::of(shelf.path(), &["--memory-guard", "100MiB", "--max-concurrent", "1", "--kv-memory", "90%"]);
+    let few = ["--memory-guard", "100MiB", "--max-concurrent", "1", "--kv-memory", "90%", "--kv-dtype", "f32"];
+    let server = Server::of(shelf.path(), &few);
     let ask = |chars: usize, stream: bool| {
         let text = "lorem ipsum ".repeat(chars.div_ceil(12));
         let plain = json!({"model": "m", "prompt": text, "max_tokens": 2, "stream": stream});
@@ -86,12 +87,12 @@ fn the_guard_is_set_while_the_server_runs() {
     const PATH: &str = "/api/memory-guard";
     let shelf = tempfile::tempdir().unwrap();
     random_llama(&shelf.path().join("m"), &RandomLlama { context: 1 << 15, ..RandomLlama::default() });
-    let server = Server::of(shelf.path(), &["--memory-guard", "90%", "--kv-memory", "40MiB"]);
+    let server = Server::of(shelf.path(), &["--memory-guard", "90%", "--kv-memory", "40MiB", "--cache-ram", "8MiB"]);
     let set = |words: &str| crate::client::post(server.port, PATH, &json!({"memory_guard": words})).send();
     let seen = || server.get(PATH).ok()["memory"].clone();
     let short = json!({"model": "m", "prompt": "a", "max_tokens": 2});
 
-    assert_eq!((seen()["tier"].as_str(), seen()["promised_bytes"].as_u64()), (Some("custom"), Some(0)));
+    assert_eq!((seen()["tier"].as_str(), seen()["promised_bytes"].as_u64()), (Some("custom"), Some(8 << 20)));
     let mut running =
         server.completions(&json!({"model": "m", "prompt": "b", "max_tokens": 30_000, "stream": true})).open();
     crate::client::first_event(&mut running);

@@ -139,7 +139,7 @@ fn what_is_kept_belongs_to_weights_and_settings() {
     let first = house.serve_kept(&[]);
     ask(&first, &request("full", 1));
     stop(first);
-    for args in [["--kv-dtype", "f16"], ["--kv-bits", "8"], ["--kernels", "reference"]] {
+    for args in [["--kv-dtype", "f32"], ["--kv-bits", "8"], ["--kernels", "reference"]] {
         let other = house.serve_kept(&args);
         assert_eq!(ask(&other, &request("full", 1)).1, 0, "{args:?}");
         stop(other);

@@ -79,7 +79,8 @@ fn api_8_a_prompt_beyond_the_context_is_told_apart() {
 fn api_8_too_little_memory_is_not_a_context_error() {
     let dir = tempfile::tempdir().unwrap();
     // 2 layers, 4 heads of 16, keys and values in f32: 1 KiB a token, so 64 KiB hold 64 tokens of the 512.
-    let server = serve(dir.path(), &["--kv-memory", "64KiB", "--block", "16", "--max-concurrent", "1"]);
+    let server =
+        serve(dir.path(), &["--kv-memory", "64KiB", "--kv-dtype", "f32", "--block", "16", "--max-concurrent", "1"]);
     for stream in [false, true] {
         let text = prompt(200, 1);
         let long = json!({"model": "fx-r", "prompt": text, "max_tokens": 4, "stream": stream});
