@@ -2,10 +2,16 @@
 //!
 //! A new architecture is a file here and a row in `ARCHS`, if its wiring is that of `Block`.
 
+mod gemma;
+mod gemma2;
 mod gemma3;
 mod llama;
+mod olmo2;
+mod phi3;
 mod pre_norm;
 mod qwen2;
+mod qwen3;
+mod smollm3;
 
 use omlx_gguf::Gguf;
 use serde_json::{Map, Value};
@@ -36,10 +42,13 @@ pub struct Arch {
     pub norm_offset: f32,
     /// Whether GGUF files hold the rows of query and key in interleaved order.
     pub gguf_interleaves: bool,
+    /// Whether a part of each head may be rotated and the rest left as it is.
+    pub partial_rotary: bool,
 }
 
 /// All architectures that load.
-pub const ARCHS: [&Arch; 3] = [&llama::ARCH, &qwen2::ARCH, &gemma3::ARCH];
+pub const ARCHS: [&Arch; 8] =
+    [&llama::ARCH, &qwen2::ARCH, &qwen3::ARCH, &gemma2::ARCH, &gemma3::ARCH, &phi3::ARCH, &smollm3::ARCH, &olmo2::ARCH];
 
 /// Names shared by every architecture: all but the norms around attention and feed-forward.
 macro_rules! shared_names {

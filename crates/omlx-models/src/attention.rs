@@ -4,9 +4,8 @@ use candle_core::Tensor;
 use omlx_kv::{LayerKv, Result};
 use omlx_ops::{Attend, Linear, RopeTable, apply_rope};
 
-use crate::Error;
 use crate::block::Norm;
-use crate::spec::AttnSpec;
+use crate::spec::{AttnSpec, QkNorm};
 use crate::weights::{Matrix, Part, Weights};
 
 /// Attention of one layer.
@@ -15,7 +14,7 @@ pub(crate) struct Attention {
     /// Query, key and value in one matrix: one pass over x.
     qkv: Linear,
     out: Linear,
-    norms: Option<(Norm, Norm)>,
+    norms: QkNorms,
     how: Attend,
     q_heads: usize,
     kv_heads: usize,
@@ -32,19 +31,19 @@ impl Attention {
     ) -> crate::Result<Self> {
         let AttnSpec { q_heads, kv_heads, dim, bias, .. } = *spec;
         let heads = |heads: usize| Matrix { rows: heads * dim, cols: hidden, bias: bias.qkv, heads };
-        let q = weights.linear(Part::Query.of(layer), heads(q_heads))?;
-        let k = weights.linear(Part::Key.of(layer), heads(kv_heads))?;
-        let v = weights.linear(Part::Value.of(layer), heads(kv_heads))?;
         let out = Matrix { rows: hidden, cols: q_heads * dim, bias: bias.out, heads: 1 };
-        let norms = match spec.qk_norm {
-            false => None,
-            true => Some((
-                Norm::new(weights.norm(Part::QueryNorm.of(layer), dim)?, eps),
-                Norm::new(weights.norm(Part::KeyNorm.of(layer), dim)?, eps),
-            )),
+        let mut pair = |q: usize, k: usize| -> crate::Result<(Norm, Norm)> {
+            let mut norm = |part: Part, len| weights.norm(part.of(layer), len).map(|w| Norm::new(w, eps));
+            Ok((norm(Part::QueryNorm, q)?, norm(Part::KeyNorm, k)?))
         };
+        let norms = match spec.qk_norm {
+            QkNorm::None => QkNorms::None,
+            QkNorm::Head => pair(dim, dim).map(|(q, k)| QkNorms::Head(q, k))?,
+            QkNorm::Token => pair(q_heads * dim, kv_heads * dim).map(|(q, k)| QkNorms::Token(q, k))?,
+        };
+        let qkv = [(Part::Query, heads(q_heads)), (Part::Key, heads(kv_heads)), (Part::Value, heads(kv_heads))];
         Ok(Self {
-            qkv: fused(layer, vec![q, k, v])?,
+            qkv: weights.stacked(layer, Part::QueryKeyValue, &qkv)?,
             out: weights.linear(Part::Out.of(layer), out)?,
             norms,
             how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks: None },
@@ -55,22 +54,35 @@ impl Attention {
     }
 
     /// x `[T, hidden]`.
-    pub(crate) fn forward(&self, x: &Tensor, rope: &RopeTable, kv: &LayerKv<'_>) -> Result<Tensor> {
-        let (hq, hkv) = (self.q_heads, self.kv_heads);
-        let qkv = self.qkv.forward(x)?.reshape(((), hq + 2 * hkv, self.dim))?; // [T, Hq + 2 Hkv, D]
+    pub(crate) fn forward(&self, x: &Tensor, rope: Option<&RopeTable>, kv: &LayerKv<'_>) -> Result<Tensor> {
+        let (hq, hkv, dim) = (self.q_heads, self.kv_heads, self.dim);
+        let flat = self.qkv.forward(x)?; // [T, (Hq + 2 Hkv) D]
+        let qkv = flat.reshape(((), hq + 2 * hkv, dim))?; // [T, Hq + 2 Hkv, D]
         let (mut q, mut k) = (qkv.narrow(1, 0, hq)?, qkv.narrow(1, hq, hkv)?); // [T, Hq, D], [T, Hkv, D]
         let v = qkv.narrow(1, hq + hkv, hkv)?; // [T, Hkv, D]
-        if let Some((q_norm, k_norm)) = &self.norms {
-            (q, k) = (q_norm.forward(&q)?, k_norm.forward(&k)?);
+        match &self.norms {
+            QkNorms::None => {}
+            QkNorms::Head(q_norm, k_norm) => (q, k) = (q_norm.forward(&q)?, k_norm.forward(&k)?),
+            QkNorms::Token(q_norm, k_norm) => {
+                q = q_norm.forward(&flat.narrow(1, 0, hq * dim)?)?.reshape(((), hq, dim))?;
+                k = k_norm.forward(&flat.narrow(1, hq * dim, hkv * dim)?)?.reshape(((), hkv, dim))?;
+            }
         }
-        let (q, k) = (apply_rope(&q, rope)?, apply_rope(&k, rope)?);
+        if let Some(rope) = rope {
+            (q, k) = (apply_rope(&q, rope)?, apply_rope(&k, rope)?);
+        }
         kv.write(&k, &v)?;
         let h = kv.attend(&q, &self.how)?; // [T, Hq, D]
         Ok(self.out.forward(&h.reshape(((), hq * self.dim))?)?)
     }
 }
 
-/// Matrices with the same input as one.
-pub(crate) fn fused(layer: usize, parts: Vec<Linear>) -> crate::Result<Linear> {
-    Linear::stack(parts).map_err(|source| Error::device(&format!("layer {layer}"), source))
+/// Norms of query and key.
+#[derive(Debug)]
+enum QkNorms {
+    None,
+    /// Weights as long as a head.
+    Head(Norm, Norm),
+    /// Weights as long as all heads.
+    Token(Norm, Norm),
 }

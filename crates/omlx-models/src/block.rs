@@ -12,12 +12,12 @@ use crate::weights::{Part, Weights};
 /// One layer.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Which of the model's rotations this layer uses.
-    pub(crate) rope: usize,
-    before_attn: Norm,
+    /// Which of the model's rotations this layer uses, if any.
+    pub(crate) rope: Option<usize>,
+    before_attn: Option<Norm>,
     attn: Attention,
     after_attn: Option<Norm>,
-    before_ffn: Norm,
+    before_ffn: Option<Norm>,
     ffn: Ffn,
     after_ffn: Option<Norm>,
 }
@@ -49,32 +49,29 @@ impl Block {
         layer: usize,
         spec: &LayerSpec,
         hidden: usize,
-        rope: usize,
+        rope: Option<usize>,
         weights: &mut Weights,
     ) -> crate::Result<Self> {
         let Norms { place, eps } = spec.norms;
-        let norm = |weights: &mut Weights, part: Part| -> crate::Result<Norm> {
-            Ok(Norm::new(weights.norm(part.of(layer), hidden)?, eps))
-        };
-        let after_norm = |weights: &mut Weights, part| match place {
-            Place::Before => Ok(None),
-            Place::BeforeAndAfter => norm(weights, part).map(Some),
+        let (before, after) = (place != Place::After, place != Place::Before);
+        let norm = |weights: &mut Weights, part: Part, there: bool| -> crate::Result<Option<Norm>> {
+            there.then(|| Ok(Norm::new(weights.norm(part.of(layer), hidden)?, eps))).transpose()
         };
         Ok(Self {
             rope,
-            before_attn: norm(weights, Part::BeforeAttn)?,
+            before_attn: norm(weights, Part::BeforeAttn, before)?,
             attn: Attention::new(layer, &spec.attn, eps, hidden, weights)?,
-            after_attn: after_norm(weights, Part::AfterAttn)?,
-            before_ffn: norm(weights, Part::BeforeFfn)?,
+            after_attn: norm(weights, Part::AfterAttn, after)?,
+            before_ffn: norm(weights, Part::BeforeFfn, before)?,
             ffn: Ffn::new(layer, &spec.ffn, hidden, weights)?,
-            after_ffn: after_norm(weights, Part::AfterFfn)?,
+            after_ffn: norm(weights, Part::AfterFfn, after)?,
         })
     }
 
-    pub(crate) fn forward(&self, stream: &Stream, rope: &RopeTable, kv: &LayerKv<'_>) -> Result<Stream> {
-        let (x, h) = stream.normed(&self.before_attn)?;
-        let h = self.attn.forward(&h, rope, kv)?;
-        let (x, h) = self.before_ffn.forward_sum(&x, &after(self.after_attn.as_ref(), h)?)?;
+    pub(crate) fn forward(&self, stream: &Stream, rope: Option<&RopeTable>, kv: &LayerKv<'_>) -> Result<Stream> {
+        let (x, h) = stream.normed(self.before_attn.as_ref())?;
+        let h = after(self.after_attn.as_ref(), self.attn.forward(&h, rope, kv)?)?;
+        let (x, h) = Stream { x, plus: Some(h) }.normed(self.before_ffn.as_ref())?;
         let h = after(self.after_ffn.as_ref(), self.ffn.forward(&h)?)?;
         Ok(Stream { x, plus: Some(h) })
     }
@@ -89,11 +86,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The sum and its norm.
-    fn normed(&self, norm: &Norm) -> Result<(Tensor, Tensor)> {
-        match &self.plus {
-            Some(plus) => norm.forward_sum(&self.x, plus),
-            None => Ok((self.x.clone(), norm.forward(&self.x)?)),
+    /// The sum, and its norm where there is one.
+    fn normed(&self, norm: Option<&Norm>) -> Result<(Tensor, Tensor)> {
+        match (norm, &self.plus) {
+            (Some(norm), Some(plus)) => norm.forward_sum(&self.x, plus),
+            (Some(norm), None) => Ok((self.x.clone(), norm.forward(&self.x)?)),
+            (None, _) => self.sum().map(|sum| (sum.clone(), sum)),
         }
     }
 

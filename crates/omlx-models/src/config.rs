@@ -77,6 +77,20 @@ impl Field for Vec<String> {
     }
 }
 
+impl Field for Vec<f32> {
+    const EXPECTED: &'static str = "a list of numbers";
+    fn of(value: &Value) -> Option<Self> {
+        value.as_array()?.iter().map(f32::of).collect()
+    }
+}
+
+impl Field for Vec<usize> {
+    const EXPECTED: &'static str = "a list of whole numbers";
+    fn of(value: &Value) -> Option<Self> {
+        value.as_array()?.iter().map(usize::of).collect()
+    }
+}
+
 impl Field for Map<String, Value> {
     const EXPECTED: &'static str = "an object";
     fn of(value: &Value) -> Option<Self> {
@@ -180,6 +194,26 @@ impl Config {
     pub fn positive(&self, key: &str) -> Result<Option<f32>> {
         let Some(n) = self.opt::<f32>(key)? else { return Ok(None) };
         if n > 0.0 { Ok(Some(n)) } else { Err(self.bad(key, n.to_string(), "a number above zero")) }
+    }
+
+    /// A number above zero; null for none, while a key that is not there means `absent`.
+    ///
+    /// # Errors
+    /// When it is of another type, zero or below.
+    pub fn positive_or(&self, key: &str, absent: f32) -> Result<Option<f32>> {
+        if self.keys.contains_key(key) { self.positive(key) } else { Ok(Some(absent)) }
+    }
+
+    /// A window in tokens; null for none, while a key that is not there means `absent`.
+    ///
+    /// # Errors
+    /// When it is of another type, zero or absurd.
+    pub fn window(&self, key: &str, absent: Option<usize>) -> Result<Option<usize>> {
+        match (self.keys.contains_key(key), self.get(key)) {
+            (false, _) => Ok(absent),
+            (true, None) => Ok(None),
+            (true, Some(_)) => self.count(key, 1..=1 << 24).map(Some),
+        }
     }
 
     /// An object within this one, if there is one.

@@ -4,7 +4,6 @@ use candle_core::Tensor;
 use omlx_kv::Result;
 use omlx_ops::{Act, Linear, gated};
 
-use crate::attention::fused;
 use crate::spec::FfnSpec;
 use crate::weights::{Matrix, Part, Weights};
 
@@ -21,10 +20,12 @@ impl Ffn {
     pub(crate) fn new(layer: usize, spec: &FfnSpec, hidden: usize, weights: &mut Weights) -> crate::Result<Self> {
         let FfnSpec::Dense { width, act, bias } = *spec;
         let wide = Matrix { rows: width, cols: hidden, bias, heads: 1 };
-        let gate = weights.linear(Part::Gate.of(layer), wide)?;
-        let up = weights.linear(Part::Up.of(layer), wide)?;
         let down = Matrix { rows: hidden, cols: width, bias, heads: 1 };
-        Ok(Self { gate_up: fused(layer, vec![gate, up])?, down: weights.linear(Part::Down.of(layer), down)?, act })
+        Ok(Self {
+            gate_up: weights.stacked(layer, Part::GateUp, &[(Part::Gate, wide), (Part::Up, wide)])?,
+            down: weights.linear(Part::Down.of(layer), down)?,
+            act,
+        })
     }
 
     /// x `[T, hidden]`.

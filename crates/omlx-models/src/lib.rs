@@ -1,4 +1,4 @@
-//! One transformer, many tables: Llama, Qwen2, Gemma 3.
+//! One transformer, many tables: Llama, Qwen, Gemma, Phi and their relatives.
 //!
 //! `load` turns a model folder or a GGUF file into a `Transformer`. Architectures are data (`arch`): from a config to a
 //! `Spec`, and from parts to tensor names. Nothing here knows text, and nothing decides which token runs when.

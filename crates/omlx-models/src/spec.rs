@@ -43,6 +43,8 @@ pub enum Place {
     Before,
     /// Also what they return, before it is added to the residual stream.
     BeforeAndAfter,
+    /// Only what they return.
+    After,
 }
 
 /// RMS norms of a layer.
@@ -67,14 +69,25 @@ pub struct AttnSpec {
     pub scale: f32,
     /// How far back the layer looks.
     pub reach: Reach,
-    /// Rotary embedding.
-    pub rope: RopeSpec,
-    /// Whether queries and keys are normalised per head, before the rotation.
-    pub qk_norm: bool,
+    /// Rotary embedding; none for a layer that is told no positions.
+    pub rope: Option<RopeSpec>,
+    /// Which numbers of queries and keys are normalised together, before the rotation.
+    pub qk_norm: QkNorm,
     /// Which projections have a bias.
     pub bias: AttnBias,
     /// Scores are squashed to ± this.
     pub softcap: Option<f32>,
+}
+
+/// How queries and keys are normalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// Not at all.
+    None,
+    /// Each head by itself.
+    Head,
+    /// All heads of a token together.
+    Token,
 }
 
 /// Biases of the attention projections.

@@ -5,7 +5,7 @@
 
 use candle_core::Tensor;
 use omlx_kv::{Batch, KvCache, KvLayout, KvStore, Result};
-use omlx_ops::{Linear, Rope, rms_norm};
+use omlx_ops::{Linear, Rope, RopeSpec, rms_norm};
 
 use crate::block::{Block, Stream};
 use crate::spec::{FfnSpec, LayerSpec, Spec};
@@ -35,17 +35,18 @@ impl Transformer {
         let table = Matrix { rows: spec.vocab, cols: spec.hidden, bias: false, heads: 1 };
         let embed = weights.linear(Part::Embed.once(), table)?;
         let mut known = Vec::new();
-        for layer in &spec.layers {
-            if !known.contains(&layer.attn.rope) {
-                known.push(layer.attn.rope);
+        for rope in spec.layers.iter().filter_map(|layer| layer.attn.rope.as_ref()) {
+            if !known.contains(&rope) {
+                known.push(rope);
             }
         }
         let file = weights.config().file().to_owned();
-        let rope =
-            |rope| Rope::new(rope).map_err(|source| Error::Rope { file: file.clone(), source: Box::new(source) });
-        let ropes = known.iter().copied().map(rope).collect::<crate::Result<_>>()?;
+        let rope = |rope: &&RopeSpec| {
+            Rope::new((*rope).clone()).map_err(|source| Error::Rope { file: file.clone(), source: Box::new(source) })
+        };
+        let ropes = known.iter().map(rope).collect::<crate::Result<_>>()?;
         let block = |(index, layer): (usize, &LayerSpec)| {
-            let rope = known.iter().position(|r| *r == layer.attn.rope).unwrap_or(0);
+            let rope = known.iter().position(|r| Some(*r) == layer.attn.rope.as_ref());
             Block::new(index, layer, spec.hidden, rope, weights)
         };
         let blocks = spec.layers.iter().enumerate().map(block).collect::<crate::Result<_>>()?;
@@ -90,7 +91,7 @@ impl Transformer {
         let mut stream = Stream { x, plus: None };
         tap(0, &stream)?;
         for (layer, block) in self.blocks.iter().enumerate() {
-            stream = block.forward(&stream, &ropes[block.rope], &kv.layer(layer, batch))?;
+            stream = block.forward(&stream, block.rope.map(|rope| &ropes[rope]), &kv.layer(layer, batch))?;
             tap(layer + 1, &stream)?;
         }
         self.logits(&stream, batch)

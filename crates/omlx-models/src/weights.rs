@@ -40,11 +40,15 @@ pub enum Part {
     Query,
     Key,
     Value,
+    /// The three above in one tensor, one under another.
+    QueryKeyValue,
     Out,
     QueryNorm,
     KeyNorm,
     Gate,
     Up,
+    /// The two above in one tensor.
+    GateUp,
     Down,
 }
 
@@ -95,6 +99,9 @@ enum Source {
 /// Names of text tensors in a folder: before layers and embedding, and before the head.
 const ROOTS: [(&str, &str); 4] =
     [("model.", ""), ("language_model.model.", "language_model."), ("model.language_model.", ""), ("", "")];
+
+/// Tensors of GGUF files that belong to the config.
+const ROTATIONS: [&str; 3] = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
 /// A model's tensors by part.
 #[derive(Debug)]
@@ -227,6 +234,20 @@ impl Weights {
         Ok(linear)
     }
 
+    /// Matrices with one input as one, whether the file has them apart or in the one tensor `whole`.
+    ///
+    /// # Errors
+    /// When one is absent, of another shape, or of a type that does not load.
+    pub fn stacked(&mut self, layer: usize, whole: Part, parts: &[(Part, Matrix)]) -> Result<Linear> {
+        if self.arch.names.iter().any(|(part, ..)| *part == whole) {
+            let (_, first) = parts[0];
+            let rows = parts.iter().map(|(_, want)| want.rows).sum();
+            return self.linear(whole.of(layer), Matrix { rows, heads: 1, ..first });
+        }
+        let apart = parts.iter().map(|(part, want)| self.linear(part.of(layer), *want)).collect::<Result<_>>()?;
+        Linear::stack(apart).map_err(|source| Error::device(&format!("layer {layer}"), source))
+    }
+
     fn matrix(&self, at: At, want: Matrix, order: Option<&[usize]>, bias: Option<Tensor>) -> Result<Linear> {
         let name = self.name(at, "weight");
         match &*self.source {
@@ -291,7 +312,7 @@ impl Weights {
                 .filter(|n| n.starts_with(self.roots.0) && *n != "lm_head.weight" && !n.ends_with(".inv_freq"))
                 .collect(),
             // Read with the config.
-            Source::Gguf(file) => file.names().filter(|n| *n != "rope_freqs.weight").collect(),
+            Source::Gguf(file) => file.names().filter(|n| !ROTATIONS.contains(n)).collect(),
         };
         let mut left = left.into_iter().filter(|name| !self.taken.contains(*name));
         let Some(first) = left.next() else { return Ok(()) };

@@ -73,7 +73,7 @@ macro_rules! plain_loop {
 plain_loop!(silu, Act::Silu);
 plain_loop!(gelu_tanh, Act::GeluTanh);
 
-fn reference(act: Act, gate_up: &Tensor, width: usize) -> Result<Tensor> {
+pub(crate) fn reference(act: Act, gate_up: &Tensor, width: usize) -> Result<Tensor> {
     let gate = gate_up.narrow(D::Minus1, 0, width)?.contiguous()?;
     let up = gate_up.narrow(D::Minus1, width, width)?.contiguous()?;
     let gate = match act {

@@ -13,12 +13,15 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use candle_core::{DType, Device, Tensor};
 
 use dense::{Dense, Float};
 pub use packed::{Packed, PackedFormat, PackedParts, PackedRow, Zero};
 
 use crate::dispatch::Target;
+use crate::simd::Isa;
 use crate::{Error, Result, host, threads};
 
 /// One weight matrix `[N, K]`.
@@ -39,6 +42,20 @@ impl Weight {
             Self::Elsewhere(w) => (w.dims()[0], w.dims()[1]),
             Self::Packed(w) => (w.rows(), w.cols()),
         }
+    }
+}
+
+/// Layers of one shape, each on its own run of the rows of `x [M, K]`: together `[M, N]`. The runs are in order and leave no
+/// row out; a layer that has none is not named.
+pub(crate) fn grouped(jobs: &[(&Linear, Range<usize>)], x: &Tensor) -> Result<Tensor> {
+    let (rows, _) = x.dims2()?;
+    if jobs.iter().all(|(linear, _)| linear.device().is_cpu()) && matches!(Target::of(x.device()), Target::Cpu) {
+        return cpu::grouped(Isa::best(), jobs, x);
+    }
+    let each = jobs.iter().map(|(linear, run)| reference::forward(linear, &x.narrow(0, run.start, run.len())?));
+    match each.collect::<Result<Vec<_>>>()?.as_slice() {
+        [] => Ok(Tensor::zeros((rows, 0), DType::F32, x.device())?),
+        parts => Ok(Tensor::cat(parts, 0)?),
     }
 }
 
@@ -176,6 +193,11 @@ impl Linear {
             Target::Cpu if self.device().is_cpu() => cpu::forward(self, x),
             _ => reference::forward(self, x),
         }
+    }
+
+    /// [`Self::forward`] by the obvious version.
+    pub(crate) fn forward_plain(&self, x: &Tensor) -> Result<Tensor> {
+        reference::forward(self, x)
     }
 
     /// The rows `ids` of the weight as f32 `[ids, K]`: an embedding look-up.

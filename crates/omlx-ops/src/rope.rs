@@ -3,13 +3,15 @@
 //! Positions are data: a table is made for the positions of a step, so rows anywhere in their sequences share one call. The
 //! angle is the f32 product of position and inverse frequency, as the reference implementations compute it.
 
+use std::sync::Arc;
+
 use candle_core::{Device, Tensor};
 
 use crate::dispatch::Target;
 use crate::{Error, Result, host, threads};
 
 /// How the frequencies are stretched for contexts longer than the model was first trained on.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub enum RopeScaling {
     /// Frequencies as trained.
     #[default]
@@ -32,6 +34,13 @@ pub enum RopeScaling {
     },
     /// YaRN (Peng et al., 2023).
     Yarn(Yarn),
+    /// LongRoPE (Ding et al., 2024): a divisor for each frequency.
+    Long {
+        /// Half as many as there are rotated dimensions.
+        divisors: Arc<[f32]>,
+        /// Multiplies cosines and sines.
+        amplitude: f32,
+    },
 }
 
 /// The values of YaRN, named as in config.json.
@@ -87,7 +96,7 @@ impl Yarn {
 }
 
 /// What one kind of layer rotates by.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RopeSpec {
     /// Rotated dimensions of a head, the first ones; even.
     pub dim: usize,
@@ -131,10 +140,11 @@ impl Rope {
         if base.is_nan() || base <= 1.0 {
             return refuse("base", "above one", base);
         }
-        let factor = match scaling {
+        let factor = match &scaling {
             RopeScaling::None => 1.0,
-            RopeScaling::Linear { factor } | RopeScaling::Llama3 { factor, .. } => factor,
+            RopeScaling::Linear { factor } | RopeScaling::Llama3 { factor, .. } => *factor,
             RopeScaling::Yarn(yarn) => yarn.factor,
+            RopeScaling::Long { amplitude, .. } => *amplitude,
         };
         if factor.is_nan() || factor <= 0.0 {
             return refuse("factor", "above zero", factor);
@@ -152,6 +162,7 @@ impl Rope {
                 (plain.into_iter().map(stretch).collect(), 1.0)
             }
             RopeScaling::Yarn(yarn) => (yarn.frequencies(dim, base), yarn.attention_factor()),
+            RopeScaling::Long { divisors, amplitude } => (long(&plain, &divisors)?, amplitude),
         };
         Ok(Self { frequencies, amplitude })
     }
@@ -171,6 +182,16 @@ impl Rope {
         }
         RopeTable { cos, sin, tokens: positions.len(), half }
     }
+}
+
+fn long(plain: &[f32], divisors: &[f32]) -> Result<Vec<f32>> {
+    if plain.len() != divisors.len() {
+        return Err(Error::shape("rope", "number of divisors", plain.len(), divisors.len()));
+    }
+    if let Some(bad) = divisors.iter().find(|d| d.is_nan() || **d <= 0.0) {
+        return Err(Error::shape("rope", "divisors", "above zero", bad));
+    }
+    Ok(plain.iter().zip(divisors).map(|(frequency, divisor)| frequency / divisor).collect())
 }
 
 fn llama3(frequency: f32, factor: f32, (low, high): (f32, f32), context: f32) -> f32 {

@@ -1,16 +1,15 @@
 //! Gemma 3, the text model: windowed layers with an own rotary base, norms on both sides, 1 + w norm weights.
 //!
-//! Four values are easily lost here, each quietly: the score scale comes from `query_pre_attn_scalar` and not from the head
-//! size; rope scaling holds for full layers only; the window counts the token itself; the embedding scale is not rounded.
+//! Rope scaling holds for full layers only, which is easily lost, and quietly.
 
 use omlx_gguf::Gguf;
-use omlx_ops::{Reach, RopeSpec};
 use serde_json::{Map, Value};
 
+use super::gemma::Gemma;
 use super::{Arch, shared_names};
 use crate::Result;
 use crate::config::{Absent, Config, Decoder, LayerKind, decimal};
-use crate::spec::{AttnBias, AttnSpec, FfnSpec, HeadSpec, LayerSpec, Norms, Place, Spec};
+use crate::spec::{QkNorm, Spec};
 use crate::weights::Part;
 
 /// Gemma 3 as data.
@@ -30,6 +29,7 @@ pub(super) const ARCH: Arch = Arch {
     ],
     norm_offset: 1.0,
     gguf_interleaves: false,
+    partial_rotary: false,
 };
 
 /// What the family's own code fills in; published multimodal configs rely on it.
@@ -46,25 +46,15 @@ const SLIDING_BASE: f32 = 10_000.0;
 /// Every sixth layer is a full one.
 const PATTERN: usize = 6;
 
-#[derive(Clone, Debug)]
-struct Gemma3 {
-    decoder: Decoder,
-    kinds: Vec<LayerKind>,
-    window: usize,
-    scalar: f32,
-    full: RopeSpec,
-    sliding: RopeSpec,
-}
-
 fn spec(c: &Config) -> Result<Spec> {
     let decoder = Decoder::read(c, ABSENT)?;
-    c.must_be_off("use_bidirectional_attention")?;
-    let gemma = Gemma3 {
+    let gemma = Gemma {
         kinds: kinds(c, decoder.layers)?,
         window: c.count("sliding_window", 1..=1 << 24)?,
-        scalar: c.positive("query_pre_attn_scalar")?.unwrap_or(256.0),
         full: c.rope_of(LayerKind::Full, decoder.dim, FULL_BASE, decoder.context)?,
         sliding: c.rope_of(LayerKind::Sliding, decoder.dim, SLIDING_BASE, decoder.context)?,
+        qk_norm: QkNorm::Head,
+        softcaps: (c.positive("attn_logit_softcapping")?, c.positive("final_logit_softcapping")?),
         decoder,
     };
     gemma.spec(c)
@@ -77,49 +67,6 @@ fn kinds(c: &Config, layers: usize) -> Result<Vec<LayerKind>> {
     let pattern = c.count_or("sliding_window_pattern", PATTERN, 1..=1024)?;
     let kind = |layer: usize| if (layer + 1).is_multiple_of(pattern) { LayerKind::Full } else { LayerKind::Sliding };
     Ok((0..layers).map(kind).collect())
-}
-
-impl Gemma3 {
-    fn spec(&self, c: &Config) -> Result<Spec> {
-        let d = &self.decoder;
-        let bias = c.or("attention_bias", false)?;
-        let softcap = c.positive("attn_logit_softcapping")?;
-        let act = Decoder::act(c, "hidden_activation", Some("gelu_pytorch_tanh"))?;
-        let layer = |kind: &LayerKind| {
-            let (reach, rope) = match kind {
-                LayerKind::Full => (Reach::All, self.full),
-                LayerKind::Sliding => (Reach::Last(self.window), self.sliding),
-            };
-            LayerSpec {
-                norms: Norms { place: Place::BeforeAndAfter, eps: d.eps },
-                attn: AttnSpec {
-                    q_heads: d.q_heads,
-                    kv_heads: d.kv_heads,
-                    dim: d.dim,
-                    scale: 1.0 / self.scalar.sqrt(),
-                    reach,
-                    rope,
-                    qk_norm: true,
-                    bias: AttnBias { qkv: bias, out: bias },
-                    softcap,
-                },
-                ffn: FfnSpec::Dense { width: d.width, act, bias: false },
-            }
-        };
-        Ok(Spec {
-            vocab: d.vocab,
-            hidden: d.hidden,
-            context: d.context,
-            // f32: in bf16 it would be 25.25 for 25.298 with a hidden size of 640.
-            embed_scale: (d.hidden as f32).sqrt(),
-            layers: self.kinds.iter().map(layer).collect(),
-            head: HeadSpec {
-                tied: c.or("tie_word_embeddings", true)?,
-                eps: d.eps,
-                softcap: c.positive("final_logit_softcapping")?,
-            },
-        })
-    }
 }
 
 /// The pattern, the local base and the score scale are not in most GGUF files: they follow from the size of the model.

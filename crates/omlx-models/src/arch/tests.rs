@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ARCHS, Arch};
 use crate::config::Config;
-use crate::spec::{FfnSpec, Place, Spec};
+use crate::spec::{AttnSpec, FfnSpec, Place, QkNorm, Spec};
 use crate::{Error, Result};
 
 /// A config that loads, with some keys changed; null takes a key away.
@@ -18,7 +18,7 @@ fn spec(kind: &str, changes: Value) -> Result<Spec> {
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
         "hidden_act": "silu", "made_up_by": "decoration is ignored",
     });
-    if kind == "gemma3_text" {
+    if kind.starts_with("gemma") {
         keys["sliding_window"] = 8.into();
         keys["head_dim"] = 32.into();
         keys["hidden_activation"] = "gelu_pytorch_tanh".into();
@@ -27,6 +27,11 @@ fn spec(kind: &str, changes: Value) -> Result<Spec> {
     keys.extend(changes);
     let config = Config::new(Path::new("m/config.json"), keys.clone())?;
     (Arch::of_config(&config)?.spec)(&config)
+}
+
+fn rotation(attn: &AttnSpec) -> (f32, RopeScaling) {
+    let rope = attn.rope.clone().unwrap();
+    (rope.base, rope.scaling)
 }
 
 fn reaches(spec: &Spec) -> Vec<Reach> {
@@ -38,7 +43,7 @@ fn llama() {
     let s = spec("llama", json!({})).unwrap();
     let a = &s.layers[0].attn;
     assert_eq!((s.layers.len(), a.q_heads, a.kv_heads, a.dim, a.scale), (6, 4, 2, 16, 0.25));
-    assert_eq!((a.bias.qkv, a.bias.out, a.qk_norm, a.reach), (false, false, false, Reach::All));
+    assert_eq!((a.bias.qkv, a.bias.out, a.qk_norm, a.reach), (false, false, QkNorm::None, Reach::All));
     assert_eq!((s.head.tied, s.embed_scale, s.layers[0].norms.place), (false, 1.0, Place::Before));
     assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: Act::Silu, bias: false });
     let wide = spec("llama", json!({"head_dim": 32, "attention_bias": true, "mlp_bias": true})).unwrap();
@@ -54,6 +59,68 @@ fn llama() {
 fn mistral_windows_every_layer() {
     assert_eq!(reaches(&spec("mistral", json!({"sliding_window": 8})).unwrap()), [Reach::Last(8); 6]);
     assert_eq!(reaches(&spec("mistral", json!({"sliding_window": null})).unwrap()), [Reach::All; 6]);
+}
+
+/// Caught: the key that is not there taken for null.
+#[test]
+fn mistral_without_the_key_has_the_familys_window() {
+    let mut keys = json!({"model_type": "mistral", "vocab_size": 32, "hidden_size": 64, "intermediate_size": 96,
+        "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
+        "hidden_act": "silu"});
+    let of = |keys: &Value| {
+        let config = Config::new(Path::new("m/config.json"), keys.as_object().unwrap().clone()).unwrap();
+        reaches(&(Arch::of_config(&config).unwrap().spec)(&config).unwrap())
+    };
+    assert_eq!(of(&keys), [Reach::Last(4096)]);
+    keys["sliding_window"] = Value::Null;
+    assert_eq!(of(&keys), [Reach::All]);
+}
+
+#[test]
+fn qwen3() {
+    let s = spec("qwen3", json!({})).unwrap();
+    let a = &s.layers[0].attn;
+    // The head size that the family's code fills in, not hidden size by heads.
+    assert_eq!((a.dim, a.qk_norm, a.bias.qkv, s.head.tied), (128, QkNorm::Head, false, false));
+    let on = json!({"sliding_window": 8, "max_window_layers": 5, "use_sliding_window": true, "head_dim": 16});
+    assert_eq!(reaches(&spec("qwen3", on).unwrap())[4..], [Reach::All, Reach::Last(8)]);
+}
+
+#[test]
+fn smollm3_rotates_three_layers_of_four() {
+    let rotated = |changes| -> Vec<bool> {
+        spec("smollm3", changes).unwrap().layers.iter().map(|l| l.attn.rope.is_some()).collect()
+    };
+    assert_eq!(rotated(json!({})), [true, true, true, false, true, true]);
+    assert_eq!(rotated(json!({"no_rope_layer_interval": 2})), [true, false, true, false, true, false]);
+    assert_eq!(rotated(json!({"no_rope_layers": [0, 1, 1, 1, 1, 0]})), [false, true, true, true, true, false]);
+    assert!(spec("smollm3", json!({})).unwrap().head.tied);
+}
+
+#[test]
+fn olmo2() {
+    let s = spec("olmo2", json!({})).unwrap();
+    assert_eq!((s.layers[0].norms.place, s.layers[0].attn.qk_norm), (Place::After, QkNorm::Token));
+}
+
+#[test]
+fn phi3() {
+    let s = spec("phi3", json!({"partial_rotary_factor": 0.75, "sliding_window": 8})).unwrap();
+    let a = &s.layers[0].attn;
+    assert_eq!((a.dim, a.rope.as_ref().unwrap().dim, a.reach), (16, 12, Reach::Last(8)));
+    assert_eq!(reaches(&spec("phi3", json!({})).unwrap()), [Reach::All; 6]);
+}
+
+#[test]
+fn gemma2() {
+    let s = spec("gemma2", json!({"query_pre_attn_scalar": 144})).unwrap();
+    let (w, a) = (Reach::Last(8), &s.layers[0].attn);
+    assert_eq!(reaches(&s), [w, Reach::All, w, Reach::All, w, Reach::All]);
+    assert_eq!((a.scale, a.softcap, s.head.softcap, a.qk_norm), (1.0 / 12.0, Some(50.0), Some(30.0), QkNorm::None));
+    assert_eq!((rotation(a), s.head.tied), ((1e4, RopeScaling::None), true));
+    // Null switches a cap off; a key that is not there does not.
+    let off = spec("gemma2", json!({"attn_logit_softcapping": null, "final_logit_softcapping": 7.0})).unwrap();
+    assert_eq!((off.layers[0].attn.softcap, off.head.softcap), (None, Some(7.0)));
 }
 
 #[test]
@@ -92,9 +159,9 @@ fn gemma3() {
     let (local, global) = (&s.layers[0].attn, &s.layers[2].attn);
     // From the scalar, not from the head size of 32.
     assert_eq!((local.scale, global.scale), (0.125, 0.125));
-    assert_eq!((local.rope.base, local.rope.scaling), (1e4, RopeScaling::None));
-    assert_eq!((global.rope.base, global.rope.scaling), (1e6, RopeScaling::Linear { factor: 8.0 }));
-    assert!(local.qk_norm && s.head.tied);
+    assert_eq!(rotation(local), (1e4, RopeScaling::None));
+    assert_eq!(rotation(global), (1e6, RopeScaling::Linear { factor: 8.0 }));
+    assert!(local.qk_norm == QkNorm::Head && s.head.tied);
     assert_eq!((s.embed_scale, s.head.softcap), (8.0, Some(30.0)));
     assert_eq!(s.layers[0].norms.place, Place::BeforeAndAfter);
     assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: Act::GeluTanh, bias: false });
@@ -146,6 +213,17 @@ fn bad_configs_name_file_key_and_remedy() {
         ("mistral", json!({"sliding_window": 0}), "`sliding_window` is 0"),
         ("llama", json!({"layer_types": vec!["sliding_attention"; 6]}), "there is no window"),
         ("qwen2", json!({"use_sliding_window": true}), "needs the key `sliding_window`"),
+        (
+            "smollm3",
+            json!({"no_rope_layers": [1, 0]}),
+            "`no_rope_layers` is [1, 0], expected 0 or 1 for each of 6 layers",
+        ),
+        ("smollm3", json!({"use_sliding_window": true}), "`use_sliding_window` is \"true\""),
+        ("olmo2", json!({"layer_types": vec!["sliding_attention"; 6]}), "there is no window"),
+        ("phi3", json!({"partial_rotary_factor": 0.01}), "`partial_rotary_factor` is 0.01"),
+        ("qwen3", json!({"partial_rotary_factor": 0.5}), "`partial_rotary_factor` is 0.5, expected 1"),
+        ("gemma2", json!({"attn_logit_softcapping": 0}), "`attn_logit_softcapping` is 0, expected a number above zero"),
+        ("gemma2", json!({"use_bidirectional_attention": true}), "`use_bidirectional_attention` is \"true\""),
         ("gemma3_text", json!({"sliding_window": null}), "needs the key `sliding_window`"),
         ("gemma3_text", json!({"use_bidirectional_attention": true}), "`use_bidirectional_attention` is \"true\""),
         ("gemma3_text", json!({"layer_types": ["full_attention"]}), "one per layer, 6"),

@@ -9,7 +9,7 @@ use crate::weights::GgufFile;
 use crate::{Error, Result};
 
 /// Keys of config.json and what a GGUF file calls them, behind the architecture's prefix.
-const NAMES: [(&str, &str); 18] = [
+const NAMES: [(&str, &str); 19] = [
     ("hidden_size", "embedding_length"),
     ("intermediate_size", "feed_forward_length"),
     ("num_hidden_layers", "block_count"),
@@ -27,6 +27,7 @@ const NAMES: [(&str, &str); 18] = [
     ("rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"),
     ("rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"),
     ("sliding_window", "attention.sliding_window"),
+    ("attn_logit_softcapping", "attn_logit_softcapping"),
     ("final_logit_softcapping", "final_logit_softcapping"),
 ];
 
@@ -55,8 +56,12 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
     }
     let (hidden, heads) = (need("embedding_length")?, need("attention.head_count")?);
     let dim = opt("attention.key_length")?.unwrap_or(hidden / heads.max(1));
-    for key in ["attention.value_length", "rope.dimension_count"] {
-        if let Some(other) = opt(key)?.filter(|n| *n != dim) {
+    let rotated = opt("rope.dimension_count")?.unwrap_or(dim);
+    for (key, other) in
+        [("attention.value_length", opt("attention.value_length")?.unwrap_or(dim)), ("rope.dimension_count", rotated)]
+    {
+        let part = key.starts_with("rope") && arch.partial_rotary && (1..dim).contains(&other);
+        if other != dim && !part {
             return Err(refuse(key, other.to_string(), &format!("the head size, {dim}")));
         }
     }
@@ -75,6 +80,9 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
     put("rms_norm_eps", decimal(gguf.f32(&gguf.key("attention.layer_norm_rms_epsilon")?)?));
     put("rope_theta", decimal(gguf.f32_or(&gguf.key("rope.freq_base")?, 10_000.0)?));
     put("rope_scaling", rope_scaling(file)?);
+    if rotated != dim {
+        put("partial_rotary_factor", decimal(rotated as f32 / dim as f32));
+    }
     put("tie_word_embeddings", (!file.holds("output.weight")).into());
     put("attention_bias", file.holds("blk.0.attn_q.bias").into());
     put("mlp_bias", file.holds("blk.0.ffn_gate.bias").into());
@@ -97,6 +105,9 @@ fn rope_scaling(file: &GgufFile) -> Result<Value> {
     let real = |key: &str| -> Result<Option<f32>> { Ok(gguf.opt_f32(&gguf.key(key)?)?) };
     if file.holds("rope_freqs.weight") {
         return llama3(file, gguf);
+    }
+    if file.holds("rope_factors_long.weight") {
+        return longrope(file, gguf);
     }
     let kind = gguf.opt_str(&gguf.key("rope.scaling.type")?)?;
     // Old files have a linear factor and no type.
@@ -133,6 +144,20 @@ fn rope_scaling(file: &GgufFile) -> Result<Value> {
     ] {
         scaling.insert(key.into(), real(theirs)?.map(decimal).into());
     }
+    Ok(scaling.into())
+}
+
+/// LongRoPE's divisors are tensors; a file without the amplitude means the one that follows from the contexts.
+fn longrope(file: &GgufFile, gguf: &Gguf) -> Result<Value> {
+    let divisors = |name: &str| -> Result<Value> { Ok(file.floats(name)?.into_iter().map(decimal).collect()) };
+    let mut scaling = Map::new();
+    scaling.insert("rope_type".into(), "longrope".into());
+    scaling.insert("long_factor".into(), divisors("rope_factors_long.weight")?);
+    scaling.insert("short_factor".into(), divisors("rope_factors_short.weight")?);
+    let original = gguf.opt_u64(&gguf.key("rope.scaling.original_context_length")?)?;
+    scaling.insert("original_max_position_embeddings".into(), original.into());
+    let amplitude = gguf.opt_f32(&gguf.key("rope.scaling.attn_factor")?)?;
+    scaling.insert("attention_factor".into(), amplitude.map(decimal).into());
     Ok(scaling.into())
 }
 

@@ -118,10 +118,56 @@ fn per_kind_of_layer_only_full_layers_are_scaled() {
     }
 }
 
+/// Expected values: `_compute_longrope_parameters` of transformers 5.24.
+#[test]
+fn longrope_by_the_length_of_the_model() {
+    let (short, long) = (vec![1.0f32; 8], (2..10).map(|d| d as f32).collect::<Vec<_>>());
+    let scaling = json!({"type": "longrope", "short_factor": short, "long_factor": long});
+    let check = |mut keys: Value, context, divisors: &[f32], amplitude: f32| {
+        keys["rope_scaling"] = scaling.clone();
+        let RopeScaling::Long { divisors: d, amplitude: a } = config(keys).rope(16, context).unwrap().scaling else {
+            panic!()
+        };
+        assert_eq!(*d, *divisors);
+        assert!((a - amplitude).abs() < 1e-6, "{a}");
+    };
+    // sqrt(1 + ln 32 / ln 4096)
+    check(json!({"original_max_position_embeddings": 4096}), 131_072, &long, 1.190_238);
+    check(json!({"original_max_position_embeddings": 4096}), 4096, &short, 1.0);
+}
+
+#[test]
+fn a_part_of_each_head() {
+    for keys in [
+        json!({"partial_rotary_factor": 0.75}),
+        json!({"rope_parameters": {"partial_rotary_factor": 0.75, "rope_theta": 1e4}}),
+        json!({"rope_scaling": {"partial_rotary_factor": 0.75, "type": "default"}}),
+    ] {
+        assert_eq!(config(keys).rope_of_part(128, 0.5, 512).unwrap().dim, 96);
+    }
+    assert_eq!(config(json!({})).rope_of_part(128, 0.5, 512).unwrap().dim, 64);
+    // 0.7 is no f32; the reference cuts 0.7 x 80 to 56.
+    assert_eq!(config(json!({"partial_rotary_factor": 0.7})).rope_of_part(80, 0.5, 512).unwrap().dim, 56);
+    for part in [0.0, 1.5, 0.1] {
+        let error = config(json!({"partial_rotary_factor": part})).rope_of_part(16, 1.0, 512).unwrap_err().to_string();
+        assert!(error.contains("`partial_rotary_factor` is "), "{part}: {error}");
+    }
+}
+
 #[test]
 fn unknown_meanings_of_rotation_are_refused() {
     for (json, key) in [
-        (json!({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}), "`rope_scaling.rope_type` is \"longrope\""),
+        (json!({"rope_scaling": {"rope_type": "ntk", "factor": 4.0}}), "`rope_scaling.rope_type` is \"ntk\""),
+        (json!({"rope_scaling": {"rope_type": "longrope"}}), "needs the key `rope_scaling.short_factor`"),
+        (
+            json!({"original_max_position_embeddings": 64,
+                "rope_scaling": {"rope_type": "longrope", "long_factor": [1, 2], "short_factor": [1]}}),
+            "`rope_scaling.long_factor` is 2 numbers, expected 8, one per rotated pair",
+        ),
+        (
+            json!({"rope_scaling": {"type": "su", "long_factor": [1], "short_factor": [1, 1, 1, 1, 1, 1, 0, 1]}}),
+            "`rope_scaling.short_factor` is 0, expected numbers above zero",
+        ),
         (json!({"rope_scaling": {"type": "dynamic", "factor": 4.0}}), "`rope_scaling.type` is \"dynamic\""),
         (json!({"rope_scaling": {"type": "linear"}}), "needs the key `rope_scaling.factor`"),
         (json!({"rope_scaling": {"type": "linear", "factor": 0.5}}), "`rope_scaling.factor` is 0.5"),

@@ -43,7 +43,7 @@ fn values_that_cannot_be() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("m.gguf");
     let cases = [
-        ("general.architecture", Meta::Text("mamba"), "known: llama, qwen2, gemma3"),
+        ("general.architecture", Meta::Text("mamba"), "known: llama, qwen2, qwen3, gemma2, gemma3, phi3"),
         ("general.alignment", Meta::Int(3), "a power of two"),
         ("general.alignment", Meta::Text("32"), "expected u32"),
         ("llama.block_count", Meta::Int(0), "1 to"),

@@ -67,8 +67,8 @@ fn configs() {
         ),
         (|k| drop(k.remove("num_attention_heads")), &["config.json: needs the key `num_attention_heads`"]),
         (
-            |k| drop(k.insert("rope_scaling".into(), json!({"rope_type": "su", "factor": 2.0}))),
-            &["`rope_scaling.rope_type` is \"su\"", "known: default, linear, llama3, yarn"],
+            |k| drop(k.insert("rope_scaling".into(), json!({"rope_type": "dynamic", "factor": 2.0}))),
+            &["`rope_scaling.rope_type` is \"dynamic\"", "known: default, linear, llama3, yarn"],
         ),
         (
             |k| drop(k.insert("rope_theta".into(), 1.into())),

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// Same weights, same bits: the logits of a folder and of a GGUF file made of it.
 #[test]
 fn a_folder_and_its_gguf_agree_to_the_bit() {
-    for name in ["llama", "qwen2", "gemma3_text", "gemma3_sw8"] {
+    for name in ["llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "gemma3_sw8", "phi3", "smollm3", "olmo2"] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tiny.gguf");
         of_folder(&tiny(name), &file, Kind::Bf16, &[]);
@@ -28,6 +28,31 @@ fn a_folder_and_its_gguf_agree_to_the_bit() {
         let ours = Run::new(&file, 4, 64).step(&prompt, prompt.len());
         assert!(ours == theirs, "{name}");
     }
+}
+
+/// LongRoPE's divisors are tensors of the file, and its partial rotation is a number of dimensions.
+#[test]
+fn longrope() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    let config = Weights::open(&tiny("phi3_long"), &Device::Cpu).unwrap().config().keys().clone();
+    let divisors = |key: &str| {
+        let list = config["rope_scaling"][key].as_array().unwrap();
+        Meta::Tensor(list.iter().map(|d| d.as_f64().unwrap() as f32).collect())
+    };
+    // sqrt(1 + ln(512 / 16) / ln 16), as the converter writes it
+    let scaling = [
+        ("rope_factors_long.weight", divisors("long_factor")),
+        ("rope_factors_short.weight", divisors("short_factor")),
+        ("phi3.rope.scaling.original_context_length", Meta::Int(16)),
+        ("phi3.rope.scaling.attn_factor", Meta::Real(1.5)),
+        ("phi3.rope.dimension_count", Meta::Int(12)),
+        ("phi3.attention.sliding_window", Meta::Int(9)),
+    ];
+    of_folder(&tiny("phi3_long"), &file, Kind::Bf16, &scaling);
+    let prompt = golden("phi3_long").prompt_ids;
+    let theirs = Run::new(&tiny("phi3_long"), 4, 64).step(&prompt, prompt.len());
+    assert!(Run::new(&file, 4, 64).step(&prompt, prompt.len()) == theirs);
 }
 
 #[test]
@@ -100,13 +125,13 @@ fn the_card_tells_what_is_stored() {
 fn faults_name_file_and_key() {
     let gone = |key: &'static str| (key, Meta::Gone);
     for (change, expected) in [
-        (("general.architecture", Meta::Text("gemma2")), "`general.architecture` is \"gemma2\""),
+        (("general.architecture", Meta::Text("bert")), "`general.architecture` is \"bert\""),
         (gone("general.architecture"), "general.architecture"),
         (gone("llama.block_count"), "llama.block_count"),
         (gone("llama.attention.layer_norm_rms_epsilon"), "llama.attention.layer_norm_rms_epsilon"),
         (("llama.expert_count", Meta::Int(8)), "`llama.expert_count` is 8"),
         (("llama.rope.dimension_count", Meta::Int(8)), "`llama.rope.dimension_count` is 8, expected the head size, 16"),
-        (("llama.rope.scaling.type", Meta::Text("longrope")), "`llama.rope.scaling.type` is \"longrope\""),
+        (("llama.rope.scaling.type", Meta::Text("ntk")), "`llama.rope.scaling.type` is \"ntk\""),
         (
             ("llama.rope.scaling.type", Meta::Text("yarn")),
             "needs the key `llama.rope.scaling.factor`, which is absent; take another",

@@ -17,8 +17,22 @@ use crate::run::{Run, argmax, norm, vector};
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
 const BLOCK: usize = 4;
-const MODELS: [&str; 8] =
-    ["llama", "llama3_rope", "mistral", "mistral_sw8", "qwen2", "gemma3_text", "gemma3_sw8", "gemma3_scale"];
+const MODELS: [&str; 14] = [
+    "llama",
+    "llama3_rope",
+    "mistral",
+    "mistral_sw8",
+    "qwen2",
+    "gemma3_text",
+    "gemma3_sw8",
+    "gemma3_scale",
+    "qwen3",
+    "phi3",
+    "phi3_long",
+    "smollm3",
+    "olmo2",
+    "gemma2",
+];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.
 fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {

@@ -59,6 +59,18 @@ pub(crate) fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'st
     std::fs::write(file, container(&meta, &tensors)).unwrap();
 }
 
+const ARCHS: [&str; 8] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "olmo2"];
+
+/// Norms stand behind a sub-layer, under names that others have for norms before it.
+fn norms_behind(arch: &str) -> bool {
+    ["gemma2", "gemma3", "olmo2"].contains(&arch)
+}
+
+/// Rows of query and key are interleaved.
+fn interleaves(arch: &str) -> bool {
+    ["llama", "smollm3"].contains(&arch)
+}
+
 fn metadata(arch: &str, config: &serde_json::Map<String, Value>) -> BTreeMap<String, Meta> {
     let int = |key: &str| Meta::Int(config[key].as_u64().unwrap() as u32);
     let mut meta = BTreeMap::new();
@@ -72,15 +84,19 @@ fn metadata(arch: &str, config: &serde_json::Map<String, Value>) -> BTreeMap<Str
     put("context_length", int("max_position_embeddings"));
     put("attention.layer_norm_rms_epsilon", Meta::Real(config["rms_norm_eps"].as_f64().unwrap() as f32));
     put("rope.freq_base", Meta::Real(config["rope_theta"].as_f64().unwrap() as f32));
-    if arch == "gemma3" {
+    if let "gemma2" | "gemma3" = arch {
         put("attention.sliding_window", int("sliding_window"));
-        put("attention.sliding_window_pattern", int("sliding_window_pattern"));
     }
-    let name = match arch {
-        "llama" => "llama",
-        "qwen2" => "qwen2",
-        _ => "gemma3",
-    };
+    match arch {
+        "gemma2" => {
+            for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+                put(key, Meta::Real(config[key].as_f64().unwrap() as f32));
+            }
+        }
+        "gemma3" => put("attention.sliding_window_pattern", int("sliding_window_pattern")),
+        _ => {}
+    }
+    let name = ARCHS.iter().find(|name| **name == arch).unwrap_or_else(|| panic!("{arch}"));
     meta.insert("general.architecture".into(), Meta::Text(name));
     meta
 }
@@ -96,7 +112,6 @@ fn ggml_name(arch: &str, name: &str) -> String {
     };
     let (layer, rest) = rest.split_once('.').unwrap();
     let (rest, end) = rest.rsplit_once('.').unwrap();
-    let gemma = arch == "gemma3";
     let own = match rest {
         "self_attn.q_proj" => "attn_q",
         "self_attn.k_proj" => "attn_k",
@@ -108,7 +123,9 @@ fn ggml_name(arch: &str, name: &str) -> String {
         "mlp.up_proj" => "ffn_up",
         "mlp.down_proj" => "ffn_down",
         "input_layernorm" => "attn_norm",
-        "post_attention_layernorm" if gemma => "post_attention_norm",
+        "self_attn.qkv_proj" => "attn_qkv",
+        "mlp.gate_up_proj" => "ffn_up",
+        "post_attention_layernorm" if norms_behind(arch) => "post_attention_norm",
         "post_attention_layernorm" | "pre_feedforward_layernorm" => "ffn_norm",
         "post_feedforward_layernorm" => "post_ffw_norm",
         other => panic!("{other}"),
@@ -119,12 +136,12 @@ fn ggml_name(arch: &str, name: &str) -> String {
 fn stored(arch: &str, config: &serde_json::Map<String, Value>, e: &Export, mut values: Vec<f32>, kind: Kind) -> Stored {
     let name = ggml_name(arch, &e.name);
     let vector = e.shape.len() == 1;
-    if arch == "gemma3" && vector {
+    if arch.starts_with("gemma") && vector {
         values.iter_mut().for_each(|w| *w += 1.0);
     }
     let heads = match &*e.name {
-        n if arch == "llama" && n.contains("q_proj") => config["num_attention_heads"].as_u64().unwrap() as usize,
-        n if arch == "llama" && n.contains("k_proj") => config["num_key_value_heads"].as_u64().unwrap() as usize,
+        n if interleaves(arch) && n.contains("q_proj") => config["num_attention_heads"].as_u64().unwrap() as usize,
+        n if interleaves(arch) && n.contains("k_proj") => config["num_key_value_heads"].as_u64().unwrap() as usize,
         _ => 0,
     };
     if heads > 0 {

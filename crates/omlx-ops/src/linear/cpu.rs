@@ -2,6 +2,8 @@
 //!
 //! Plain floats go through `outer`, packed weights through `int8`. Neither's results depend on how the work is cut.
 
+use std::ops::Range;
+
 use candle_core::Tensor;
 
 use super::acts::Acts;
@@ -31,53 +33,69 @@ pub(super) fn forward(linear: &Linear, x: &Tensor) -> Result<Tensor> {
 }
 
 pub(super) fn forward_with(isa: Isa, linear: &Linear, x: &Tensor) -> Result<Tensor> {
+    let count = x.dims2()?.0;
+    grouped(isa, &[(linear, 0..count)], x)
+}
+
+/// As [`super::grouped`] says.
+pub(super) fn grouped(isa: Isa, jobs: &[(&Linear, Range<usize>)], x: &Tensor) -> Result<Tensor> {
     let rows = host::rows(x, "linear", "x")?;
-    let (count, total) = (rows.rows, linear.rows);
+    let (count, total, cols) = (rows.rows, jobs.first().map_or(0, |(l, _)| l.rows), rows.width);
     let (x, stride) = (rows.as_slice(), rows.stride());
-    let bias = linear.bias.as_ref().map(|b| host::rows(b, "linear", "bias")).transpose()?;
-    let bias = bias.as_ref().map(|b| b.as_slice());
+    let mut end = 0;
+    for (linear, run) in jobs {
+        let fits = run.start == end && (linear.rows, linear.cols) == (total, cols);
+        assert!(fits, "layers of one shape on runs that follow one another");
+        end = run.end;
+    }
+    assert_eq!(end, if jobs.is_empty() { 0 } else { count }, "every row has a layer");
+    let biases = jobs.iter().map(|(l, _)| l.bias.as_ref().map(|b| host::rows(b, "linear", "bias")).transpose());
+    let biases = biases.collect::<Result<Vec<_>>>()?;
     let mut out = Vec::with_capacity(count * total);
     let shared = SharedMut::spare(&mut out);
-    let any_packed = linear.parts.iter().any(|w| matches!(w, Weight::Packed(_)));
-    let acts = any_packed.then(|| Acts::new(isa, x, (count, stride, linear.cols)));
-    let floats = outer::Job { x, stride, out: &shared, total, bias };
-    // Tasks of all parts go to the pool together: one hand-out per layer, not one per part.
-    let tasks = tasks(linear, count);
+    let any_packed = jobs.iter().flat_map(|(l, _)| &l.parts).any(|w| matches!(w, Weight::Packed(_)));
+    let acts = any_packed.then(|| Acts::new(isa, x, (count, stride, cols)));
+    // Tasks of all layers and parts go to the pool together: one hand-out per call.
+    let each = |(job, (linear, run)): (usize, &(&Linear, Range<usize>))| {
+        let tasks = tasks(linear, run.clone(), jobs.len()).into_iter();
+        tasks.map(move |(part, place)| (job, part, place)).collect::<Vec<_>>()
+    };
+    let tasks: Vec<_> = jobs.iter().enumerate().flat_map(each).collect();
     threads::for_each(tasks.len(), |task| {
-        let (part, place) = &tasks[task];
-        match &linear.parts[*part] {
-            Weight::Dense(w) => floats.run(isa, w, place),
+        let (job, part, place) = &tasks[task];
+        let bias = biases[*job].as_ref().map(|b| b.as_slice());
+        match &jobs[*job].0.parts[*part] {
+            Weight::Dense(w) => outer::Job { x, stride, out: &shared, total, bias }.run(isa, w, place),
             Weight::Packed(w) => {
                 let acts = acts.as_ref().expect("made where a part is packed");
-                let job = int8::Job { acts, count, out: &shared, total, bias };
-                job.panels(isa, w, place.panels.clone(), place.column);
+                int8::Job { acts, out: &shared, total, bias }.run(isa, w, place);
             }
-            Weight::Elsewhere(_) => unreachable!("`Linear::forward` takes such weights to the reference"),
+            Weight::Elsewhere(_) => unreachable!("such weights are taken to the reference"),
         }
     });
-    // SAFETY: the tasks cover every part's panels and every row of x, and each wrote all its outputs.
+    // SAFETY: the tasks cover every row of x and all panels of its layer's parts, and each wrote all its outputs.
     unsafe { out.set_len(count * total) };
     host::tensor(out, (count, total))
 }
 
-/// Which part, and what of it. Together all outputs of `count` rows of x.
-pub(super) fn tasks(linear: &Linear, count: usize) -> Vec<(usize, Place)> {
+/// Which part, and what of it: together all outputs of a run of rows of x, beside as many other layers as `layers` says.
+pub(super) fn tasks(linear: &Linear, run: Range<usize>, layers: usize) -> Vec<(usize, Place)> {
     let mut tasks = Vec::new();
-    let (threads, mut column) = (threads::threads(), 0);
-    let wanted = SHARES[usize::from(count > SOME)] * threads;
+    let (threads, count, mut column) = (threads::threads(), run.len(), 0);
+    let wanted = (SHARES[usize::from(count > SOME)] * threads).div_ceil(layers);
     let (height, stripes) = cut(linear.rows.div_ceil(dense::PANEL), count, wanted);
     for (part, w) in linear.parts.iter().enumerate() {
         let rows = w.dims().0;
         let (panels, height, deep) = match w {
             Weight::Packed(_) => {
-                let share = if count > FEW { 0 } else { linear.rows / (PACKED_SHARES * threads) };
+                let share = if count > FEW { 0 } else { linear.rows * layers / (PACKED_SHARES * threads) };
                 let height = share.next_multiple_of(PACKED).max(PACKED);
                 (rows.div_ceil(packed::PANEL), height / packed::PANEL, count)
             }
             _ => (rows.div_ceil(dense::PANEL), height, count.div_ceil(stripes)),
         };
-        for row in (0..count).step_by(deep.max(1)) {
-            let rows = row..(row + deep).min(count);
+        for row in run.clone().step_by(deep.max(1)) {
+            let rows = row..(row + deep).min(run.end);
             for panel in (0..panels).step_by(height) {
                 let panels = panel..(panel + height).min(panels);
                 tasks.push((part, Place { panels, rows: rows.clone(), column }));

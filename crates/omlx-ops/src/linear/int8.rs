@@ -4,9 +4,8 @@
 //! `y = fma(Σ (code - zero) · x, scale · x_scale, y)`, and where the format has biases `y = fma(bias, x_scale · Σ x, y)`. The
 //! sums are exact, so a row's result is the same in any company and with any instruction set.
 
-use std::ops::Range;
-
 use super::acts::{Acts, SHARE, Sums};
+use super::outer::Place;
 use super::packed::{Numbers, PANEL, Packed};
 use crate::simd::dots::{Dots, QUAD, SPAN};
 use crate::simd::{Isa, LANES, Simd, for_isa};
@@ -20,8 +19,6 @@ const NEAR: usize = 96 << 10;
 /// One call's inputs and where its outputs go.
 pub(super) struct Job<'a> {
     pub(super) acts: &'a Acts,
-    /// Rows of x.
-    pub(super) count: usize,
     pub(super) out: &'a SharedMut<f32>,
     /// Width of the output.
     pub(super) total: usize,
@@ -30,13 +27,14 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Rows `panels` x 16 of `w`, whose first output is `column`. Outputs of different panels may be written at the same time.
-    pub(super) fn panels(&self, isa: Isa, w: &Packed, panels: Range<usize>, column: usize) {
+    /// The outputs of `place`. Those of different panels or rows may be written at the same time.
+    pub(super) fn run(&self, isa: Isa, w: &Packed, place: &Place) {
         let job = self;
+        assert!(place.rows.end * w.cols() <= self.acts.codes.len(), "x has the rows");
         match w.width() {
-            4 => for_isa!(isa, four::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
-            6 => for_isa!(isa, six::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
-            _ => for_isa!(isa, eight::<>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize)),
+            4 => for_isa!(isa, four::<>(job: &Job<'_>, w: &Packed, place: &Place)),
+            6 => for_isa!(isa, six::<>(job: &Job<'_>, w: &Packed, place: &Place)),
+            _ => for_isa!(isa, eight::<>(job: &Job<'_>, w: &Packed, place: &Place)),
         }
     }
 }
@@ -44,9 +42,9 @@ impl Job<'_> {
 macro_rules! width {
     ($name:ident, $bits:literal) => {
         #[inline(always)]
-        unsafe fn $name<S: Dots>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize) {
+        unsafe fn $name<S: Dots>(job: &Job<'_>, w: &Packed, place: &Place) {
             // SAFETY: passed on.
-            unsafe { blocks::<S, $bits>(job, w, panels, column) }
+            unsafe { blocks::<S, $bits>(job, w, place) }
         }
     };
 }
@@ -55,17 +53,18 @@ width!(six, 6);
 width!(eight, 8);
 
 /// # Safety
-/// The instruction set of `S` exists, and `w` has these panels.
+/// The instruction set of `S` exists, `w` has these panels, and x these rows.
 #[inline(always)]
-unsafe fn blocks<S: Dots, const BITS: u8>(job: &Job<'_>, w: &Packed, panels: Range<usize>, column: usize) {
+unsafe fn blocks<S: Dots, const BITS: u8>(job: &Job<'_>, w: &Packed, place: &Place) {
+    let Place { panels, rows, column } = place.clone();
     let near = (NEAR / w.cols().max(1)).next_multiple_of(4);
     let steps = Steps::new(job.acts, w);
-    let mut from = 0;
-    while from < job.count {
-        let to = (from + near).min(job.count);
+    let mut from = rows.start;
+    while from < rows.end {
+        let to = (from + near).min(rows.end);
         for panel in panels.clone() {
             let mut m = from;
-            // SAFETY: passed on; rows below `count` exist.
+            // SAFETY: passed on.
             unsafe {
                 while m + 4 <= to {
                     tile::<S, BITS, 4>(job, w, &steps, [m, panel, column]);

@@ -74,6 +74,20 @@ fn yarn_scales_amplitude_and_ramps() {
     assert!((rope.frequencies[16] - plain[16] * (1.0 - ramp + ramp / 4.0)).abs() < 1e-8);
 }
 
+#[test]
+fn longrope_divides_each_frequency_by_its_own() {
+    let divisors: Arc<[f32]> = [1.0, 1.5, 4.0, 32.0].into();
+    let rope = Rope::new(spec(RopeScaling::Long { divisors: divisors.clone(), amplitude: 1.25 })).unwrap();
+    let plain = inverse_frequencies(8, 10_000.0);
+    for i in 0..4 {
+        assert_eq!(rope.frequencies[i], plain[i] / divisors[i]);
+    }
+    assert_eq!(rope.amplitude, 1.25);
+    for bad in [&[1.0; 3][..], &[1.0, 1.0, 0.0, 1.0], &[1.0, f32::NAN, 1.0, 1.0]] {
+        assert!(Rope::new(spec(RopeScaling::Long { divisors: bad.into(), amplitude: 1.0 })).is_err(), "{bad:?}");
+    }
+}
+
 /// bf16 cannot tell positions above 256 apart, f16 none above 2048: an angle from a rounded position is off by a radian and more.
 /// Seen to fail: positions rounded to bf16.
 #[test]
