@@ -4,7 +4,7 @@
 //! whatever has come is adopted and written into its blocks; then the sequence goes back into the queue, and an ordinary hit
 //! finds what is there. So every way in which a fetch can end, too late, cut short or cancelled, leaves nothing but a shorter hit.
 //!
-//! A second sequence that wants the same first block waits for the first one's fetch instead of fetching it again.
+//! A second sequence that lacks a block which is on its way already waits for the first one's fetch instead of fetching it again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +41,13 @@ pub(super) struct Fetching {
     rounds: u32,
 }
 
+impl Fetching {
+    /// What has not come yet.
+    fn coming(&self) -> impl Iterator<Item = &BlockKey> {
+        self.blocks[self.come..].iter().map(|(_, _, key)| key)
+    }
+}
+
 /// How a look at one fetch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
@@ -71,7 +78,7 @@ impl Engine {
         let Some(&(_, _, first)) = blocks.first() else {
             return sched.take_back(seq);
         };
-        if let Some(other) = tiering.fetching.iter_mut().find(|other| other.blocks[0].2 == first) {
+        if let Some(other) = tiering.fetching.iter_mut().find(|other| other.coming().any(|key| *key == first)) {
             if sched.set_aside(seq) {
                 other.followers.push(seq);
             }

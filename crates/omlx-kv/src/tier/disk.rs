@@ -8,9 +8,6 @@
 //! Two locks. `log` is held while something is written, `index` only for looking up and booking, so nobody who asks what is
 //! here ever waits for the disk.
 
-use std::fs::{File, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +15,7 @@ use std::time::Duration;
 use omlx_blocks::BlockKey;
 
 use self::index::Index;
+use self::lock::{LOCK, Lock};
 use self::log::Log;
 use self::medium::Folder;
 pub use self::medium::{Medium, MediumFile};
@@ -29,6 +27,7 @@ pub use survey::{Census, Verified};
 
 mod format;
 mod index;
+mod lock;
 mod log;
 mod medium;
 mod open;
@@ -36,8 +35,6 @@ mod pause;
 mod read;
 mod survey;
 
-/// The file that says who uses a folder.
-const LOCK: &str = "lock";
 /// The smallest folder that works.
 const LEAST: u64 = 256 << 10;
 
@@ -74,8 +71,6 @@ impl DiskConfig {
 pub struct DiskStore {
     shared: Shared,
     log: Mutex<Log>,
-    /// Held locked as long as the folder is in use.
-    lock: Option<File>,
 }
 
 /// What both locks' owners need.
@@ -101,7 +96,7 @@ impl DiskStore {
     pub fn open(config: &DiskConfig) -> Result<(Self, Opened)> {
         let failed = |what, source| Error::Folder { folder: config.folder.clone(), what, source };
         Folder::make(&config.folder).map_err(|source| failed("it cannot be made", source))?;
-        let lock = lock(&config.folder)?;
+        let lock = Lock::take(&config.folder)?;
         Self::start(config, Arc::new(Folder::new(&config.folder)), Some(lock))
     }
 
@@ -118,7 +113,7 @@ impl DiskStore {
         Arc::new(Folder::new(folder))
     }
 
-    fn start(config: &DiskConfig, medium: Arc<dyn Medium>, lock: Option<File>) -> Result<(Self, Opened)> {
+    fn start(config: &DiskConfig, medium: Arc<dyn Medium>, lock: Option<Lock>) -> Result<(Self, Opened)> {
         let budget_bytes = config.budget_bytes;
         if budget_bytes < LEAST {
             return Err(Error::FolderBudget { budget_bytes, least_bytes: LEAST });
@@ -133,14 +128,14 @@ impl DiskStore {
             buffers: Buffers::new(read::READ_BYTES, BUFFERS),
         };
         let (opened, next) = open::load(&shared)?;
-        let mut log = Log::new(next, config.retry);
+        let mut log = Log::new(next, config.retry, lock);
         let source = log.shrink(&shared);
         source.map_err(|source| Error::Folder {
             folder: shared.folder.clone(),
             what: "its oldest file stays",
             source,
         })?;
-        Ok((Self { shared, log: Mutex::new(log), lock }, opened))
+        Ok((Self { shared, log: Mutex::new(log) }, opened))
     }
 
     /// Removes every block, those of other models and versions too.
@@ -246,11 +241,6 @@ impl Drop for DiskStore {
     fn drop(&mut self) {
         let log = self.log.get_mut().unwrap_or_else(PoisonError::into_inner);
         log.close(&self.shared);
-        // Said, not left to the closing of the file: a process that is just being started has a copy of it for a moment, and the
-        // folder would still be in use for whoever opens it next.
-        if let Some(Err(error)) = self.lock.as_ref().map(File::unlock) {
-            tracing::debug!(%error, "the lock of a cache folder goes with its file");
-        }
     }
 }
 
@@ -261,32 +251,4 @@ fn is_round(count: u64) -> bool {
         left /= 10;
     }
     left == 1
-}
-
-/// Takes the folder for this process. The lock goes with the file, so a killed process leaves none behind.
-fn lock(folder: &Path) -> Result<File> {
-    let failed = |what, source| Error::Folder { folder: folder.to_owned(), what, source };
-    let mut options = File::options();
-    let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK));
-    let mut file = opened.map_err(|source| failed("its lock cannot be made", source))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let mut words = file.take(64);
-            // Who it is is a kindness; without it the message is still right.
-            let named = words.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
-            let holder = if named { holder.trim().to_owned() } else { "another process".to_owned() };
-            return Err(Error::FolderInUse { folder: folder.to_owned(), holder });
-        }
-        Err(TryLockError::Error(source)) => return Err(failed("it cannot be locked", source)),
-    }
-    let words = format!("process {}\n", std::process::id());
-    let written = file.set_len(0).and_then(|()| file.write_all(words.as_bytes()));
-    match written {
-        Ok(()) => {}
-        // A full disk has room for no name, and needs none.
-        Err(error) => tracing::debug!(%error, "the lock of a cache folder has no name in it"),
-    }
-    Ok(file)
 }

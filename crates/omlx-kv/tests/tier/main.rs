@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod faults;
 mod gate;
+mod lock;
 mod places;
 mod property;
 mod ram;

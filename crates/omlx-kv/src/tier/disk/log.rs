@@ -10,7 +10,9 @@ use omlx_blocks::Salt;
 
 use super::Shared;
 use super::format::{self, Entry, MAX_CONTENT, MAX_TOKENS, SEGMENT_HEAD, push_record};
-use super::index::{Place, Segment, on_disk};
+use super::index::{Index, Place, Segment, on_disk};
+use super::lock::Lock;
+use super::open;
 use super::pause::Pause;
 use super::read;
 use crate::tier::Block;
@@ -36,6 +38,8 @@ pub(super) struct Log {
     open: Option<Open>,
     next: u32,
     pause: Pause,
+    /// Held as long as the folder is in use; none where a test's medium stands in for one.
+    lock: Option<Lock>,
 }
 
 /// The segment that is being written.
@@ -56,8 +60,22 @@ struct Load {
 }
 
 impl Log {
-    pub(super) fn new(next: u32, retry: Duration) -> Self {
-        Self { open: None, next, pause: Pause::new(retry) }
+    pub(super) fn new(next: u32, retry: Duration, lock: Option<Lock>) -> Self {
+        Self { open: None, next, pause: Pause::new(retry), lock }
+    }
+
+    /// Nothing is written into a folder that is not ours any more. One that was made anew, and is nobody else's, is taken as it is now.
+    fn hold(&mut self, shared: &Shared) -> io::Result<()> {
+        let Some(lock) = self.lock.as_mut().filter(|lock| !lock.holds()) else {
+            return Ok(());
+        };
+        lock.renew().map_err(io::Error::other)?;
+        self.open = None;
+        *shared.index() = Index::default();
+        let (opened, next) = open::load(shared).map_err(io::Error::other)?;
+        self.next = self.next.max(next);
+        tracing::warn!(folder = %shared.folder.display(), "the cache folder was made anew: {opened}");
+        Ok(())
     }
 
     pub(super) fn put(&mut self, shared: &Shared, blocks: &[Block]) -> io::Result<()> {
@@ -116,6 +134,7 @@ impl Log {
 
     /// Writes a load to the end of the newest segment, once there is room.
     fn append(&mut self, shared: &Shared, mut load: Load) -> io::Result<Booked> {
+        self.hold(shared)?;
         self.leave_what_is_spoilt(shared);
         let full = |open: &Open| !open.entries.is_empty() && open.end + load.bytes.len() as u64 > shared.segment_bytes;
         if self.open.as_ref().is_some_and(full) {
