@@ -1,11 +1,11 @@
 //! `omlx-server cache`: what is in a folder of the prefix cache, without serving anything.
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser};
-use omlx_kv::tier::{DiskConfig, DiskStore};
+use omlx_kv::tier::{BlockStore as _, DiskConfig, DiskStore};
 
 use crate::config::readable;
 
@@ -15,7 +15,7 @@ use crate::config::readable;
 pub(crate) enum Stored {
     /// Lists what is kept, by model and settings.
     Ls(Folder),
-    /// Reads every block and forgets those that are damaged.
+    /// Reads every block and says how many are damaged.
     Verify(Folder),
     /// Removes everything that is kept.
     Clear(Folder),
@@ -37,13 +37,21 @@ impl Stored {
         if !cache_dir.is_dir() {
             bail!("--cache-dir {}: there is no such folder", cache_dir.display());
         }
-        // Nothing is given up here to keep to a budget.
-        let (store, opened) = DiskStore::open(&DiskConfig::new(cache_dir, u64::MAX))?;
-        let mut out = io::stdout().lock();
+        match self.tell(cache_dir, &mut io::stdout().lock()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {
+                Ok(())
+            }
+            told => told,
+        }
+    }
+
+    fn tell(&self, cache_dir: &Path, out: &mut impl io::Write) -> Result<()> {
         match self {
             Self::Ls(_) => {
+                let (store, opened) = DiskStore::look(cache_dir)?;
                 let census = store.census();
-                writeln!(out, "{:<14}{:>10}{:>14}", "model", "blocks", "size")?;
+                writeln!(out, "{:<14}{:>10}{:>14}", "written for", "blocks", "size")?;
                 for (salt, found) in &census.by_salt {
                     let name: String = salt.as_bytes()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
                     writeln!(out, "{name:<14}{:>10}{:>14}", found.count, readable(found.bytes))?;
@@ -51,14 +59,21 @@ impl Stored {
                 writeln!(out, "{}: {opened}", cache_dir.display())?;
             }
             Self::Verify(_) => {
+                let (store, _) = DiskStore::look(cache_dir)?;
                 let found = store.verify();
                 let (good, bad) = (found.good, found.bad);
                 writeln!(out, "{} blocks ({}) are good", good.count, readable(good.bytes))?;
                 if bad.count > 0 {
-                    bail!("{} blocks ({}) are damaged and were forgotten", bad.count, readable(bad.bytes));
+                    bail!(
+                        "{} blocks ({}) are damaged; none is ever used, and what is asked for again is computed and written anew",
+                        bad.count,
+                        readable(bad.bytes)
+                    );
                 }
             }
             Self::Clear(_) => {
+                // Nothing is given up to keep to a budget.
+                let (store, opened) = DiskStore::open(&DiskConfig::new(cache_dir, u64::MAX))?;
                 store.clear()?;
                 writeln!(out, "{} blocks ({}) were removed", opened.blocks.count, readable(opened.blocks.bytes))?;
             }

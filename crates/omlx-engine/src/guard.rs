@@ -165,6 +165,12 @@ impl Guard {
         state.limits.most_bytes.saturating_sub(state.base_bytes + state.promised_bytes)
     }
 
+    /// Bytes that could be promised if nothing was: what is more than that never fits.
+    pub fn room_alone(&self) -> u64 {
+        let state = self.state();
+        state.limits.most_bytes.saturating_sub(state.base_bytes)
+    }
+
     fn room_in(&self, state: &State) -> u64 {
         let ours = state.base_bytes + state.promised_bytes;
         match self.meter.measure() {

@@ -187,7 +187,9 @@ impl Error {
     fn param(&self) -> Option<String> {
         match self {
             Error::Field { param, .. } | Error::Range { param, .. } => Some(param.clone()),
-            Error::Missing(param) | Error::Unsupported { param, .. } => Some(param.to_string()),
+            // The first of those that would do.
+            Error::Missing(param) => param.split('`').next().map(str::to_owned),
+            Error::Unsupported { param, .. } => Some(param.to_string()),
             Error::Text { source: omlx_text::Error::Message { index, at, .. }, .. }
             | Error::Text { source: omlx_text::Error::Part { index, at, .. }, .. } => {
                 Some(format!("messages[{index}]{at}"))

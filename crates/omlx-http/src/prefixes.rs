@@ -1,6 +1,6 @@
 //! What the prefix cache beside the engines holds and has done, as `/api/status` and `/metrics` show it.
 
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use serde::Serialize;
 
 use crate::metrics::kept;
@@ -41,6 +41,8 @@ pub struct Shelf {
     pub evicted: u64,
     /// Blocks found damaged.
     pub bad: u64,
+    /// Reads that the system refused.
+    pub read_errors: u64,
 }
 
 /// Adds the numbers to a registry made for one answer.
@@ -64,6 +66,7 @@ pub(crate) fn gauges(prefixes: &Prefixes, registry: &Registry) {
     counters("omlx:prefix_hits_total", "Blocks given out.", |shelf| shelf.hits);
     counters("omlx:prefix_evicted_total", "Blocks given up for others.", |shelf| shelf.evicted);
     counters("omlx:prefix_bad_total", "Blocks found damaged.", |shelf| shelf.bad);
+    counters("omlx:prefix_read_errors_total", "Reads that the system refused.", |shelf| shelf.read_errors);
     let counter = |name: &str, help: &str, value: u64| {
         kept(registry, IntCounter::new(name, help).expect("the name is valid")).inc_by(value);
     };
@@ -71,4 +74,13 @@ pub(crate) fn gauges(prefixes: &Prefixes, registry: &Registry) {
     counter("omlx:prefix_restored_bytes_total", "Their bytes.", prefixes.restored_bytes);
     counter("omlx:prefix_declined_total", "Prefixes computed although they were kept.", prefixes.declined);
     counter("omlx:prefix_unwritten_blocks_total", "Blocks that did not get to the disk.", prefixes.unwritten_blocks);
+    let number = |name: &str, help: &str, value: u64| {
+        kept(registry, IntGauge::new(name, help).expect("the name is valid")).set(value.cast_signed());
+    };
+    number("omlx:prefix_waiting_blocks", "Blocks that wait to be written to disk.", prefixes.waiting_blocks);
+    number(
+        "omlx:prefix_writing_off",
+        "1 while nothing is written, since the disk has refused it.",
+        prefixes.writing_off.into(),
+    );
 }

@@ -22,6 +22,9 @@ pub mod weights;
 
 #[cfg(any(test, feature = "testing"))]
 pub use echo::EchoModel;
+/// Counted up with every change that may move a result by a bit: what was computed before must not be mixed with what is computed now.
+pub const NUMERICS: u32 = 1;
+
 pub use error::{Error, HeaderFault, Result, Warning};
 pub use load::{LoadOptions, Loaded, ModelCard, check, load};
 pub use model::Model;

@@ -4,8 +4,8 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device};
@@ -42,6 +42,8 @@ pub(crate) struct Loader {
     device: Device,
     turnstile: Arc<Turnstile>,
     promises: Promises,
+    /// Under which the models that were loaded write.
+    salts: Mutex<Vec<Salt>>,
     tiers: Option<Arc<Tiers>>,
     /// Reads a model's files; something else in tests.
     pub(super) reader: Box<Reader>,
@@ -101,6 +103,7 @@ impl Loader {
             device,
             turnstile: Arc::new(Turnstile::new(1)),
             promises: Promises::new(guard, tiers.clone()),
+            salts: Mutex::default(),
             tiers,
             reader: Box::new(read),
             patience: PATIENCE,
@@ -190,6 +193,7 @@ impl Loader {
             match whose {
                 Whose::Flag(Memory::Bytes(_)) => Failure::Unusable(said),
                 Whose::Guard if best.is_some_and(|best| best < least_bytes) => Failure::NeverFits(said),
+                Whose::Flag(share) if best.is_some_and(|best| share.of(best) < least_bytes) => Failure::NeverFits(said),
                 _ => Failure::NoRoom(said),
             }
         };
@@ -208,14 +212,35 @@ impl Loader {
         let kernels = format!("{:?} {}", omlx_ops::kernels(), std::env::consts::ARCH);
         let salt = Salt::of(&[
             ("version", env!("CARGO_PKG_VERSION").as_bytes()),
+            ("numerics", &omlx_models::NUMERICS.to_le_bytes()),
             ("kernels", kernels.as_bytes()),
             ("weights", &card.fingerprint),
             ("kv", stored(model.layout()).as_bytes()),
+            ("block", &self.settings.block.to_le_bytes()),
         ]);
+        self.say_what_is_kept(id, &salt);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: self.tiers.clone() };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         let owner = Owner { all: self.settings.sampling, ..Owner::default() };
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })
+    }
+
+    /// A folder full of blocks that no model here can use looks like a cache that does not work.
+    fn say_what_is_kept(&self, id: &str, salt: &Salt) {
+        let Some(census) = self.tiers.as_ref().and_then(|tiers| tiers.census()) else { return };
+        let mut known = self.salts.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push(*salt);
+        let others = census.strangers(&known);
+        match census.by_salt.get(salt) {
+            Some(own) => tracing::info!("prefix cache: {} blocks ({}) for {id}", own.count, readable(own.bytes)),
+            None if others.count > 0 => tracing::warn!(
+                "prefix cache: none of the {} blocks ({}) on disk were written for the weights and settings (--block, --kv-dtype, \
+                 --kv-bits, --kernels) of {id}; they stay for others until room is needed",
+                others.count,
+                readable(others.bytes)
+            ),
+            None => {}
+        }
     }
 
     /// What of `room` is left for keys and values beside the largest step.

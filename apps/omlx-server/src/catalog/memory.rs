@@ -61,6 +61,7 @@ pub(super) fn kept(tiers: &Tiers) -> Prefixes {
         hits: stats.hits,
         evicted: stats.evicted,
         bad: stats.bad,
+        read_errors: stats.read_errors,
     };
     let now = tiers.stats();
     let (disk, writer) = (now.disk.unwrap_or_default(), now.writer.unwrap_or_default());

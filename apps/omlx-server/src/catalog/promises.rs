@@ -81,7 +81,9 @@ impl Promises {
         if need <= free.min(room) {
             return Ok(Expected { _promise: self.guard.promise(need), _load: Arc::clone(&self.loads) });
         }
-        let best = self.best().filter(|best| need > *best);
+        // Whatever becomes of the loads under way.
+        let alone = self.guarded.then(|| self.guard.room_alone());
+        let best = self.best().or(alone).filter(|best| need > *best);
         let (path, need) = (path.display(), readable(need));
         if let Some(best) = best {
             let left = readable(best.min(room));

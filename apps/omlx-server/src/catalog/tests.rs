@@ -298,6 +298,20 @@ async fn shares_leave_something_for_the_next_model() {
     }
 }
 
+/// A share of what is left that is too small stays too small while the loaded models stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_that_is_too_small_is_no_reason_to_come_again() {
+    let dir = models(&["m"]);
+    let weights = std::fs::metadata(dir.path().join("m/model.safetensors")).unwrap().len();
+    let limits = Limits { most_bytes: (101 << 20) + weights, spare_bytes: 0, tier: None };
+    let settings = Settings { kv_memory: Memory::Percent(0.1), ..settings() };
+    let guard = Guard::new(limits, Box::new(Fixed));
+    let found = discover(&[dir.path().to_owned()]).models;
+    let catalog = Catalog::new(found, settings, Device::Cpu, Some(guard), None);
+    let Err(OpenError::NeverFits { reason }) = catalog.open("m").await.map(|_| ()) else { panic!("it fits") };
+    assert!(reason.contains("--kv-memory"), "{reason}");
+}
+
 /// Who is short because of other programs may come again, and who is short because of the limit may not.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_others_hold_may_come_back() {
@@ -342,6 +356,10 @@ async fn loads_side_by_side_are_not_promised_the_same_memory() {
     assert_eq!(guard.room(), beside - weights);
     let Err(OpenError::NoRoom { reason }) = catalog.open("good").await.map(|_| ()) else { panic!("it opened") };
     assert!(reason.contains("its weights take"), "{reason}");
+    // What is larger than the whole guard never fits, whatever becomes of the load under way.
+    guard.set_limits(Limits { most_bytes: (100 << 20) + weights - 1, spare_bytes: 0, tier: None });
+    let Err(OpenError::NeverFits { .. }) = catalog.open("good").await.map(|_| ()) else { panic!("it may come again") };
+    guard.set_limits(Limits { most_bytes: (100 << 20) + beside, spare_bytes: 0, tier: None });
     std::fs::remove_file(dir.path().join("stuck/config.json")).unwrap();
     go.send(()).unwrap();
     let Err(OpenError::Unusable { .. }) = catalog.open("stuck").await.map(|_| ()) else { panic!("it opened") };

@@ -38,7 +38,8 @@ impl House {
     }
 
     pub(crate) fn serve(&self, args: &[&str]) -> Server {
-        Server::of(&self.dir.path().join("models"), &[&["--block", "16"], args].concat())
+        let block: &[&str] = if args.contains(&"--block") { &[] } else { &["--block", "16"] };
+        Server::of(&self.dir.path().join("models"), &[block, args].concat())
     }
 
     pub(crate) fn serve_kept(&self, args: &[&str]) -> Server {
@@ -132,26 +133,88 @@ fn a_prompt_is_found_after_a_restart() {
     }
 }
 
-/// What was computed another way is another thing, even where the model has the same name.
+/// What was computed another way is another thing, even where the model has the same name; whose owner is told once why nothing is
+/// found, and finds everything again when the settings are back.
 #[test]
-fn what_is_kept_belongs_to_weights_and_settings() {
+fn ssd_3_what_is_kept_belongs_to_the_settings() {
     let house = House::new();
+    let unusable = |server: &Server| server.output().matches("prefix cache: none of the ").count();
     let first = house.serve_kept(&[]);
     ask(&first, &request("full", 1));
     stop(first);
-    for args in [["--kv-dtype", "f32"], ["--kv-bits", "8"], ["--kernels", "reference"]] {
+    for args in [["--kv-dtype", "f32"], ["--kv-bits", "8"], ["--kernels", "reference"], ["--block", "32"]] {
         let other = house.serve_kept(&args);
         assert_eq!(ask(&other, &request("full", 1)).1, 0, "{args:?}");
+        assert!(ask(&other, &request("full", 1)).1 >= MOST / 32 * 32, "{args:?}");
+        assert_eq!(unusable(&other), 1, "{args:?}: {}", other.output());
         stop(other);
+        let again = house.serve_kept(&[]);
+        assert_eq!(ask(&again, &request("full", 1)).1, MOST, "still there after {args:?}");
+        assert_eq!(unusable(&again), 0, "{}", again.output());
+        stop(again);
     }
-    let again = house.serve_kept(&[]);
-    assert_eq!(ask(&again, &request("full", 1)).1, MOST, "still there");
-    stop(again);
-    // Other weights under the same name.
-    random_llama(&house.dir.path().join("models/full"), &RandomLlama { seed: 9, ..RandomLlama::default() });
-    let other = house.serve_kept(&[]);
-    let cold = house.serve(&["--no-cache"]);
-    assert_eq!(ask(&other, &request("full", 1)), ask(&cold, &request("full", 1)));
+}
+
+/// Other weights under the same name, and another value in their configuration, are other models; the same files elsewhere are not.
+#[test]
+fn pfx_3_what_is_kept_belongs_to_the_weights() {
+    let house = House::new();
+    let models = house.dir.path().join("models");
+    let first = house.serve_kept(&[]);
+    ask(&first, &request("full", 1));
+    stop(first);
+    let config = models.join("full/config.json");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let mut changed: Value = serde_json::from_str(&before).unwrap();
+    changed["rope_theta"] = json!(20_000.0);
+    std::fs::write(&config, changed.to_string()).unwrap();
+    let check = |what: &str, cached: u64| {
+        let (kept, cold) = (house.serve_kept(&[]), house.serve(&["--no-cache"]));
+        let (said, found) = ask(&kept, &request("full", 1));
+        assert_eq!((said, found), (ask(&cold, &request("full", 1)).0, cached), "{what}");
+        stop(kept);
+    };
+    check("another rotation", 0);
+    std::fs::write(&config, before).unwrap();
+    check("as it was", MOST);
+    std::fs::create_dir(models.join("alias")).unwrap();
+    for file in std::fs::read_dir(models.join("full")).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), models.join("alias").join(file.file_name())).unwrap();
+    }
+    let alias = house.serve_kept(&[]);
+    assert_eq!(ask(&alias, &request("alias", 1)).1, MOST, "the same model by another name");
+    stop(alias);
+    random_llama(&models.join("full"), &RandomLlama { seed: 9, ..RandomLlama::default() });
+    check("other weights", 0);
+}
+
+/// Repeats, shorter prompts and longer ones, each three times: in memory, and after a restart.
+#[test]
+fn pfx_1_repeats_and_shorter_prompts() {
+    let house = House::new();
+    for model in ["full", "window"] {
+        let alone = house.serve(&["--no-cache"]);
+        let lengths = [64, 64, 63, 65, 48, 47, 16, 15, 1, 164];
+        let of = |len: usize| {
+            let mut request = request(model, 1);
+            request["prompt"] = request["prompt"].as_str().unwrap()[..len].into();
+            request
+        };
+        let cold: Vec<_> = lengths.iter().map(|&len| ask(&alone, &of(len)).0).collect();
+        for place in ["memory", "disk", "disk again"] {
+            let server = if place == "memory" { house.serve(&["--cache-ram", "8MiB"]) } else { house.serve_kept(&[]) };
+            for round in 0..3 {
+                for (&len, cold) in lengths.iter().zip(&cold) {
+                    let (said, cached) = ask(&server, &of(len));
+                    assert_eq!(&said, cold, "{model}, {len} tokens, round {round}, {place}");
+                    assert!(cached < len as u64, "{cached} of {len}");
+                    let known = round > 0 || place == "disk again";
+                    assert!(!known || cached >= (len as u64 - 1) / BLOCK * BLOCK, "{cached} of {len}, {place}");
+                }
+            }
+            stop(server);
+        }
+    }
 }
 
 /// What a model's own cache has no room for is found in memory, while that lasts.

@@ -39,7 +39,7 @@ pub(crate) async fn probe(
 ) -> Result<Json<Probed>, Error> {
     account.asks(&body);
     let ask = Ask::check(&body)?;
-    let is_chat = body.value().get("messages").is_some();
+    let is_chat = body.value().get("messages").is_some_and(|messages| !messages.is_null());
     let (prompt, param) = if is_chat {
         refuse::chat(body.value())?;
         let chat = chat::chat(body.read::<ChatRequest>()?)?;
@@ -49,8 +49,7 @@ pub(crate) async fn probe(
         ((served, Prompt { tokens, echo: None }), "messages")
     } else {
         refuse::text(body.value())?;
-        let missing = || Error::Missing("messages` or `prompt".into());
-        let prompt = body.read::<CompletionRequest>()?.prompt.ok_or_else(missing)?;
+        let prompt = body.read::<CompletionRequest>()?.prompt.ok_or(Error::Missing("messages` or `prompt".into()))?;
         completions::check_count(&prompt, 1, 1)?;
         let served = open(&app, &ask.model).await?;
         account.opened(&served.id);

@@ -17,7 +17,7 @@ use omlx_blocks::BlockKey;
 use self::index::Index;
 use self::lock::{LOCK, Lock};
 use self::log::Log;
-use self::medium::Folder;
+use self::medium::{Folder, Untouched};
 pub use self::medium::{Medium, MediumFile};
 pub use self::open::{Found, Opened};
 use super::{Block, BlockStore, End, Got, StoreStats, Wanted};
@@ -100,7 +100,16 @@ impl DiskStore {
         Self::start(config, Arc::new(Folder::new(&config.folder)), Some(lock))
     }
 
-    /// The same over something that behaves like a folder, for tests. Nothing is locked.
+    /// Opens a folder to look at it: nothing in it changes, whatever is done with the store.
+    ///
+    /// # Errors
+    /// [`Error::FolderInUse`] while another process has it open; [`Error::Folder`] when it cannot be read.
+    pub fn look(folder: &Path) -> Result<(Self, Opened)> {
+        let lock = Lock::look(folder)?;
+        Self::start(&DiskConfig::new(folder, u64::MAX), Arc::new(Untouched(Folder::new(folder))), lock)
+    }
+
+    /// A store over something that behaves like a folder, for tests. Nothing is locked.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -234,6 +243,10 @@ impl BlockStore for DiskStore {
         let stats = *self.shared.stats();
         let index = self.shared.index();
         StoreStats { blocks: index.len() as u64, bytes: index.bytes(), ..stats }
+    }
+
+    fn census(&self) -> Census {
+        survey::census(&self.shared)
     }
 }
 

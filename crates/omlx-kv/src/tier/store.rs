@@ -5,7 +5,7 @@ use std::io;
 
 use omlx_blocks::BlockKey;
 
-use super::{Block, Wanted};
+use super::{Block, Census, Wanted};
 use crate::{BlockBytes, Result};
 
 /// A place for blocks. It may lose any of them; it never gives out other content than was put.
@@ -37,6 +37,11 @@ pub trait BlockStore: Send + Sync + fmt::Debug {
 
     /// What it holds and what it has done.
     fn stats(&self) -> StoreStats;
+
+    /// Whose blocks it holds, where it outlives those who wrote them.
+    fn census(&self) -> Census {
+        Census::default()
+    }
 }
 
 /// What was got.

@@ -8,7 +8,8 @@ use omlx_blocks::BlockKey;
 
 use super::layered::Layered;
 use super::{
-    Block, BlockStore, DiskConfig, DiskStore, Fetch, Opened, RamStore, Reader, StoreStats, Wanted, Writer, WriterStats,
+    Block, BlockStore, Census, DiskConfig, DiskStore, Fetch, Opened, RamStore, Reader, StoreStats, Wanted, Writer,
+    WriterStats,
 };
 use crate::Result;
 
@@ -256,6 +257,11 @@ impl Tiers {
     pub fn close_ram(&self) {
         self.closing.store(true, Ordering::Relaxed);
         self.shrink(0);
+    }
+
+    /// Whose blocks are on disk, where there is one.
+    pub fn census(&self) -> Option<Census> {
+        self.disk.as_ref().map(|disk| disk.census())
     }
 
     /// What all places hold and have done.

@@ -59,6 +59,18 @@ impl Lock {
         Ok(Self { folder: folder.to_owned(), file })
     }
 
+    /// Keeps a folder from changing while it is looked at; nothing is written, and where there is no lock nobody can hold it.
+    pub(super) fn look(folder: &Path) -> Result<Option<Self>> {
+        let Ok(file) = File::open(folder.join(LOCK)) else { return Ok(None) };
+        if let Err(TryLockError::WouldBlock) = file.try_lock_shared() {
+            let mut words = String::new();
+            let known = (&file).take(64).read_to_string(&mut words).is_ok() && words.starts_with(HOLDER);
+            let holder = if known { words.trim() } else { "another process" };
+            return Err(Error::FolderInUse { folder: folder.to_owned(), holder: holder.to_owned() });
+        }
+        Ok(Some(Self { folder: folder.to_owned(), file }))
+    }
+
     /// Whether the file that is locked is still the one in the folder.
     pub(super) fn holds(&self) -> bool {
         let (there, ours) = (self.folder.join(LOCK).symlink_metadata(), self.file.metadata());

@@ -234,7 +234,8 @@ impl Log {
     pub(super) fn clear(&mut self, shared: &Shared) -> io::Result<()> {
         self.open = None;
         let all = shared.index().numbers();
-        all.into_iter().try_for_each(|number| evict(shared, number, false).map(drop))
+        // One that stays is no reason to keep the others.
+        all.into_iter().map(|number| evict(shared, number, false).map(drop)).fold(Ok(()), Result::and)
     }
 
     fn refused(&mut self, shared: &Shared, error: &io::Error) {

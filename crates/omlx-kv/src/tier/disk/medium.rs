@@ -103,6 +103,10 @@ impl Medium for Folder {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 meta => meta?,
             };
+            // Neither ours nor of any size, and to open a pipe is to wait for its other end.
+            if !meta.is_file() {
+                continue;
+            }
             let name = entry.file_name().to_string_lossy().into_owned();
             let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             files.push(MediumFile { name, len: meta.len(), modified });
@@ -136,5 +140,43 @@ impl Medium for Folder {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.path.join(name))
+    }
+}
+
+/// A folder that is only looked at: what would be changed is said to be, and stays.
+#[derive(Debug)]
+pub(crate) struct Untouched(pub(crate) Folder);
+
+impl Medium for Untouched {
+    fn list(&self) -> io::Result<Vec<MediumFile>> {
+        self.0.list()
+    }
+
+    fn read(&self, name: &str, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read(name, at, bytes)
+    }
+
+    fn create(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn cut(&self, _: &str, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_modified(&self, _: &str, _: SystemTime) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl fmt::Display for Opened {
         let notes = [
             (self.other_version, "files of another version, of no use here and kept until their room is needed"),
             (self.damaged, "files that cannot be read, which go first when room is needed"),
-            (self.mended, "files mended that had not been finished"),
+            (self.mended, "files that had not been finished, used as far as they are whole"),
             (self.strays, "files that are not of this cache, left alone but counted"),
         ];
         for (found, what) in notes.iter().filter(|(found, _)| found.count > 0) {

@@ -113,6 +113,8 @@ fn forget_bad(shared: &Shared, bytes: &[u8], places: &[Place], wanted: &[Wanted]
         let (record, after) = rest.split_at(place.len as usize);
         if content(record, want).is_none() {
             shared.index().remove(&want.key);
+            // The first is counted by whoever asked.
+            shared.stats().bad += u64::from(place != first);
         }
         rest = after;
     }

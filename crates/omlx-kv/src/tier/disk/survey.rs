@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use omlx_blocks::Salt;
 
 use super::open::Found;
-use super::{DiskStore, format, log};
+use super::{DiskStore, Shared, format, log};
 
 /// Whose blocks a folder holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,29 +32,29 @@ impl Census {
 pub struct Verified {
     /// Whole blocks.
     pub good: Found,
-    /// Damaged ones, or ones that cannot be read; they are forgotten now.
+    /// Damaged ones, or ones that cannot be read. The store does not find them any more; their files stay as they are.
     pub bad: Found,
 }
 
-impl DiskStore {
-    /// Whose blocks are in the folder. Reads nothing.
-    pub fn census(&self) -> Census {
-        let mut census = Census::default();
-        for segment in self.shared.index().segments.values() {
-            if segment.foreign {
-                census.unreadable.count += 1;
-                census.unreadable.bytes += segment.len;
-            }
-            for (salt, (blocks, bytes)) in &segment.salts {
-                let found = census.by_salt.entry(*salt).or_default();
-                found.count += blocks;
-                found.bytes += bytes;
-            }
+/// Whose blocks are in the folder. Reads nothing.
+pub(super) fn census(shared: &Shared) -> Census {
+    let mut census = Census::default();
+    for segment in shared.index().segments.values() {
+        if segment.foreign {
+            census.unreadable.count += 1;
+            census.unreadable.bytes += segment.len;
         }
-        census
+        for (salt, (blocks, bytes)) in &segment.salts {
+            let found = census.by_salt.entry(*salt).or_default();
+            found.count += blocks;
+            found.bytes += bytes;
+        }
     }
+    census
+}
 
-    /// Reads every block and forgets those that are damaged. Takes as long as the disk needs for all of it.
+impl DiskStore {
+    /// Reads every block; those that are damaged are not found any more. Takes as long as the disk needs for all of it.
     pub fn verify(&self) -> Verified {
         let mut verified = Verified::default();
         let all = self.shared.index().all(); // not in the loop's head, which would hold the lock throughout
