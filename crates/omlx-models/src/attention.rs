@@ -41,9 +41,10 @@ impl Attention {
             QkNorm::Head => pair(dim, dim).map(|(q, k)| QkNorms::Head(q, k))?,
             QkNorm::Token => pair(q_heads * dim, kv_heads * dim).map(|(q, k)| QkNorms::Token(q, k))?,
         };
-        let qkv = [(Part::Query, heads(q_heads)), (Part::Key, heads(kv_heads)), (Part::Value, heads(kv_heads))];
+        let at = |part: Part, count| (part.of(layer), heads(count));
+        let qkv = [at(Part::Query, q_heads), at(Part::Key, kv_heads), at(Part::Value, kv_heads)];
         Ok(Self {
-            qkv: weights.stacked(layer, Part::QueryKeyValue, &qkv)?,
+            qkv: weights.stacked(Part::QueryKeyValue.of(layer), &qkv)?,
             out: weights.linear(Part::Out.of(layer), out)?,
             norms,
             how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks: None },

@@ -21,6 +21,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: true,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What a Mistral config without the key means; published ones have the key, and null where there is no window.

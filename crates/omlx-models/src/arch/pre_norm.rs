@@ -69,8 +69,9 @@ pub(super) fn biases(c: &Config, spec: &mut Spec) -> Result<()> {
     let (attn, mlp) = (c.or("attention_bias", false)?, c.or("mlp_bias", false)?);
     for layer in &mut spec.layers {
         layer.attn.bias = AttnBias { qkv: attn, out: attn };
-        let FfnSpec::Dense { bias, .. } = &mut layer.ffn;
-        *bias = mlp;
+        if let FfnSpec::Dense { bias, .. } = &mut layer.ffn {
+            *bias = mlp;
+        }
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 fn spec(c: &Config) -> Result<Spec> {

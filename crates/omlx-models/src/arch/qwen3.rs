@@ -25,6 +25,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What the family's own code fills in.

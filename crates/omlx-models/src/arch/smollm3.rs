@@ -18,6 +18,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: true,
     partial_rotary: false,
+    experts: false,
 };
 
 /// Every so many layers one without rotation, where the config does not list them; GGUF files never do.

@@ -19,7 +19,20 @@ use tempfile::TempDir;
 /// Same weights, same bits: the logits of a folder and of a GGUF file made of it.
 #[test]
 fn a_folder_and_its_gguf_agree_to_the_bit() {
-    for name in ["llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "gemma3_sw8", "phi3", "smollm3", "olmo2"] {
+    for name in [
+        "llama",
+        "qwen2",
+        "qwen3",
+        "gemma2",
+        "gemma3_text",
+        "gemma3_sw8",
+        "phi3",
+        "smollm3",
+        "olmo2",
+        "mixtral",
+        "qwen3_moe",
+        "glm4_moe",
+    ] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tiny.gguf");
         of_folder(&tiny(name), &file, Kind::Bf16, &[]);
@@ -129,7 +142,7 @@ fn faults_name_file_and_key() {
         (gone("general.architecture"), "general.architecture"),
         (gone("llama.block_count"), "llama.block_count"),
         (gone("llama.attention.layer_norm_rms_epsilon"), "llama.attention.layer_norm_rms_epsilon"),
-        (("llama.expert_count", Meta::Int(8)), "`llama.expert_count` is 8"),
+        (("llama.expert_count", Meta::Int(8)), "needs the key `llama.expert_used_count`"),
         (("llama.rope.dimension_count", Meta::Int(8)), "`llama.rope.dimension_count` is 8, expected the head size, 16"),
         (("llama.rope.scaling.type", Meta::Text("ntk")), "`llama.rope.scaling.type` is \"ntk\""),
         (
@@ -159,6 +172,15 @@ fn faults_name_file_and_key() {
         assert!(error.contains(expected) && error.contains("tiny.gguf"), "{name}: {error}");
         assert!(!error.contains("config.json"), "{name}: {error}");
     }
+}
+
+#[test]
+fn experts_of_a_family_that_has_none_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    of_folder(&tiny("qwen2"), &file, Kind::Bf16, &[("qwen2.expert_count", Meta::Int(8))]);
+    let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+    assert!(error.contains("`qwen2.expert_count` is 8, expected 0: experts are not supported"), "{error}");
 }
 
 #[test]

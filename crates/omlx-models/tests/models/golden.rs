@@ -17,7 +17,7 @@ use crate::run::{Run, argmax, norm, vector};
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
 const BLOCK: usize = 4;
-const MODELS: [&str; 14] = [
+const MODELS: [&str; 17] = [
     "llama",
     "llama3_rope",
     "mistral",
@@ -32,6 +32,9 @@ const MODELS: [&str; 14] = [
     "smollm3",
     "olmo2",
     "gemma2",
+    "mixtral",
+    "qwen3_moe",
+    "glm4_moe",
 ];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.

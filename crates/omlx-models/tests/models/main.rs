@@ -5,6 +5,8 @@ mod bad_gguf;
 mod bad_input;
 mod gguf;
 mod golden;
+mod mlx;
+mod moe;
 mod real;
 mod rows;
 mod run;
