@@ -15,6 +15,7 @@ mod qwen2;
 mod qwen3;
 mod qwen3_moe;
 mod smollm3;
+mod step3p5;
 
 use omlx_gguf::Gguf;
 use serde_json::{Map, Value};
@@ -33,8 +34,8 @@ pub struct Arch {
     pub also: &'static [&'static str],
     /// `architectures` in config.json: the classes with a language-model head.
     pub classes: &'static [&'static str],
-    /// `general.architecture` in GGUF.
-    pub gguf: &'static str,
+    /// `general.architecture` in GGUF, if such files are read.
+    pub gguf: Option<&'static str>,
     /// From config to values.
     pub spec: fn(&Config) -> Result<Spec>,
     /// What this architecture's GGUF metadata says beyond the shared keys, put under the names of config.json.
@@ -53,7 +54,7 @@ pub struct Arch {
 }
 
 /// All architectures that load.
-pub const ARCHS: [&Arch; 11] = [
+pub const ARCHS: [&Arch; 12] = [
     &llama::ARCH,
     &mixtral::ARCH,
     &qwen2::ARCH,
@@ -65,6 +66,7 @@ pub const ARCHS: [&Arch; 11] = [
     &smollm3::ARCH,
     &olmo2::ARCH,
     &glm4_moe::ARCH,
+    &step3p5::ARCH,
 ];
 
 /// Names shared by every architecture: all but the norms around attention and feed-forward.
@@ -135,20 +137,27 @@ impl Arch {
     pub fn of_gguf(gguf: &Gguf, file: &std::path::Path) -> Result<&'static Self> {
         let kind = gguf.architecture()?;
         let experts = gguf.opt_u64(&gguf.key("expert_count")?)?.is_some_and(|count| count > 0);
-        let named = || ARCHS.iter().filter(|a| a.gguf == kind);
+        let named = || ARCHS.iter().filter(|a| a.gguf == Some(kind));
         let found = named().find(|a| a.experts == experts).or_else(|| named().next());
         found.copied().ok_or_else(|| Error::Unknown {
             file: file.to_owned(),
             key: "general.architecture".into(),
             found: kind.into(),
-            known: ARCHS.iter().enumerate().filter(|(i, a)| first_of_name(*i, a)).map(|(_, a)| a.gguf).collect(),
+            known: gguf_names(),
         })
     }
 }
 
-/// Whether no architecture before this one has its name in GGUF.
-fn first_of_name(index: usize, arch: &Arch) -> bool {
-    ARCHS[..index].iter().all(|other| other.gguf != arch.gguf)
+/// Each once.
+fn gguf_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = ARCHS.iter().filter_map(|a| a.gguf).collect();
+    names.dedup();
+    names
+}
+
+/// Of an architecture that no GGUF file is read for.
+fn no_gguf(_: &Gguf, _: &mut Map<String, Value>) -> Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) struct Attention {
     qkv: Linear,
     out: Linear,
     norms: QkNorms,
+    gate: Option<Linear>,
     how: Attend,
     q_heads: usize,
     kv_heads: usize,
@@ -47,6 +48,15 @@ impl Attention {
             qkv: weights.stacked(Part::QueryKeyValue.of(layer), &qkv)?,
             out: weights.linear(Part::Out.of(layer), out)?,
             norms,
+            gate: match spec.gate {
+                true => {
+                    Some(weights.linear(
+                        Part::HeadGate.of(layer),
+                        Matrix { rows: q_heads, cols: hidden, bias: false, heads: 1 },
+                    )?)
+                }
+                false => None,
+            },
             how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks: None },
             q_heads,
             kv_heads,
@@ -73,7 +83,11 @@ impl Attention {
             (q, k) = (apply_rope(&q, rope)?, apply_rope(&k, rope)?);
         }
         kv.write(&k, &v)?;
-        let h = kv.attend(&q, &self.how)?; // [T, Hq, D]
+        let mut h = kv.attend(&q, &self.how)?; // [T, Hq, D]
+        if let Some(gate) = &self.gate {
+            let gate = sigmoid(&gate.forward(x)?)?; // [T, Hq]
+            h = h.broadcast_mul(&gate.unsqueeze(2)?)?;
+        }
         Ok(self.out.forward(&h.reshape(((), hq * self.dim))?)?)
     }
 }
@@ -86,4 +100,8 @@ enum QkNorms {
     Head(Norm, Norm),
     /// Weights as long as all heads.
     Token(Norm, Norm),
+}
+
+fn sigmoid(x: &Tensor) -> Result<Tensor> {
+    Ok((x.neg()?.exp()? + 1.0)?.recip()?)
 }

@@ -77,6 +77,8 @@ pub struct AttnSpec {
     pub bias: AttnBias,
     /// Scores are squashed to ± this.
     pub softcap: Option<f32>,
+    /// Whether what each head returns is multiplied by a gate, the sigmoid of a projection of the input.
+    pub gate: bool,
 }
 
 /// How queries and keys are normalised.

@@ -44,6 +44,8 @@ pub enum Part {
     /// The three above in one tensor, one under another.
     QueryKeyValue,
     Out,
+    /// A row for each head.
+    HeadGate,
     QueryNorm,
     KeyNorm,
     Gate,

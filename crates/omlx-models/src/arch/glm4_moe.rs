@@ -15,7 +15,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "glm4_moe",
     also: &[],
     classes: &["Glm4MoeForCausalLM"],
-    gguf: "glm4moe",
+    gguf: Some("glm4moe"),
     spec,
     gguf_keys,
     names: expert_names!(

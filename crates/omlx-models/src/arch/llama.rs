@@ -14,7 +14,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "llama",
     also: &["mistral"],
     classes: &["LlamaForCausalLM", "MistralForCausalLM"],
-    gguf: "llama",
+    gguf: Some("llama"),
     spec,
     gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],

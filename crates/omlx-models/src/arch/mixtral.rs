@@ -15,7 +15,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "mixtral",
     also: &[],
     classes: &["MixtralForCausalLM"],
-    gguf: "llama",
+    gguf: Some("llama"),
     spec,
     gguf_keys,
     names: expert_names!(

@@ -10,7 +10,7 @@ use crate::spec::{AttnBias, AttnSpec, FfnSpec, HeadSpec, LayerSpec, Norms, Place
 
 /// A Llama whose layers look back as `reaches` say, one for each.
 pub(super) fn spec(c: &Config, d: &Decoder, rope: &RopeSpec, reaches: &[Reach]) -> Result<Spec> {
-    let act = Decoder::act(c, "hidden_act", None)?;
+    let act = Decoder::act(c, "hidden_act", d.act_absent)?;
     let layer = |reach: &Reach| LayerSpec {
         norms: Norms { place: Place::Before, eps: d.eps },
         attn: AttnSpec {
@@ -23,6 +23,7 @@ pub(super) fn spec(c: &Config, d: &Decoder, rope: &RopeSpec, reaches: &[Reach]) 
             qk_norm: QkNorm::None,
             bias: AttnBias { qkv: false, out: false },
             softcap: None,
+            gate: false,
         },
         ffn: FfnSpec::Dense { width: d.width, act, bias: false },
     };

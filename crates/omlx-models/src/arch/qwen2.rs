@@ -14,7 +14,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "qwen2",
     also: &[],
     classes: &["Qwen2ForCausalLM"],
-    gguf: "qwen2",
+    gguf: Some("qwen2"),
     spec,
     gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],

@@ -15,7 +15,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "qwen3_moe",
     also: &[],
     classes: &["Qwen3MoeForCausalLM"],
-    gguf: "qwen3moe",
+    gguf: Some("qwen3moe"),
     spec,
     gguf_keys,
     names: expert_names!(

@@ -11,7 +11,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "smollm3",
     also: &[],
     classes: &["SmolLM3ForCausalLM"],
-    gguf: "smollm3",
+    gguf: Some("smollm3"),
     spec,
     gguf_keys: llama::gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],

@@ -175,6 +175,52 @@ fn glm4_moe() {
 }
 
 #[test]
+fn step3p5_has_its_values_per_layer() {
+    let base = json!({
+        "hidden_act": null, "num_key_value_heads": null, "num_attention_groups": 2, "head_dim": 16, "sliding_window": 8,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                        "sliding_attention", "full_attention"],
+        "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 6,
+                                    "num_attention_groups": 3, "head_dim": 16},
+        "rope_theta": [5e6, 1e4, 5e6, 1e4, 5e6, 1e4, 5e6], "partial_rotary_factors": [0.5, 1, 0.5, 1, 0.5, 1, 0.5],
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0}, "yarn_only_types": ["full_attention"],
+        "moe_num_experts": 8, "moe_top_k": 2, "moe_intermediate_size": 32, "share_expert_dim": 48, "moe_layers_enum": "2, 4,5",
+        "moe_router_scaling_factor": 3.0, "swiglu_limits": [0, 0, 7, 0, null, 0, 0], "swiglu_limits_shared": [5, 0, 16, 0, 0, 0, 0],
+        "num_nextn_predict_layers": 1,
+    });
+    let s = spec("step3p5", base.clone()).unwrap();
+    let (full, window) = (&s.layers[0].attn, &s.layers[1].attn);
+    assert_eq!((full.q_heads, full.kv_heads, full.reach, full.gate), (4, 2, Reach::All, true));
+    assert_eq!((window.q_heads, window.kv_heads, window.reach), (6, 3, Reach::Last(8)));
+    assert_eq!((rotation(full), full.rope.as_ref().unwrap().dim), ((5e6, RopeScaling::Linear { factor: 2.0 }), 8));
+    assert_eq!((rotation(window), window.rope.as_ref().unwrap().dim), ((1e4, RopeScaling::None), 16));
+    let within = |limit| Act::SiluWithin { limit };
+    assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: within(5.0), bias: false });
+    let (m, plain) = (moe(&s, 2), moe(&s, 4));
+    assert_eq!((m.act, m.shared), (within(7.0), Some(Shared { width: 48, act: within(16.0) })));
+    assert_eq!((plain.act, plain.shared.unwrap().act), (Act::Silu, Act::Silu));
+    let router = Router { score: Score::Sigmoid, top: 2, bias: true, groups: None, renorm: true, scale: 3.0 };
+    assert_eq!((m.router, dense(&s)), (router, vec![0, 1, 3]));
+    for (key, value, expected) in [
+        ("swiglu_limits", json!([0, 0]), "`swiglu_limits` is [0,0], expected a number for each of 6 layers"),
+        ("rope_theta", json!([1e4, "x", 1, 1, 1, 1]), "`rope_theta` is"),
+        ("moe_layers_enum", json!("1;2"), "`moe_layers_enum` is 1;2"),
+        ("moe_router_activation", json!("tanh"), "`moe_router_activation` is \"tanh\""),
+        ("layer_types", json!(["full_attention"]), "`layer_types` is 1 entries"),
+        (
+            "attention_other_setting",
+            json!({"attention_type": "full_attention"}),
+            "`attention_other_setting.attention_type`",
+        ),
+    ] {
+        let mut keys = base.clone();
+        keys[key] = value;
+        let error = spec("step3p5", keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+}
+
+#[test]
 fn qwen2_windows_only_when_switched_on() {
     let s = spec("qwen2", json!({"sliding_window": 8, "max_window_layers": 4})).unwrap();
     assert_eq!(reaches(&s), [Reach::All; 6]);

@@ -100,7 +100,7 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
         put(key, gguf.opt_u64(&format!("tokenizer.ggml.{name}_token_id"))?.into());
     }
     (arch.gguf_keys)(gguf, &mut keys)?;
-    Ok(Config { gguf: Some(arch.gguf.into()), ..Config::new(file.path(), keys)? })
+    Ok(Config { gguf: arch.gguf.map(Into::into), ..Config::new(file.path(), keys)? })
 }
 
 /// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7. JSON has no NaN and no infinity, and a null

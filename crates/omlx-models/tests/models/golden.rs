@@ -17,7 +17,7 @@ use crate::run::{Run, argmax, norm, vector};
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
 const BLOCK: usize = 4;
-const MODELS: [&str; 17] = [
+const MODELS: [&str; 18] = [
     "llama",
     "llama3_rope",
     "mistral",
@@ -35,6 +35,7 @@ const MODELS: [&str; 17] = [
     "mixtral",
     "qwen3_moe",
     "glm4_moe",
+    "step3p5",
 ];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.
