@@ -6,6 +6,7 @@ mod gemma;
 mod gemma2;
 mod gemma3;
 mod glm4_moe;
+mod gpt_oss;
 mod llama;
 mod mixtral;
 mod olmo2;
@@ -54,7 +55,7 @@ pub struct Arch {
 }
 
 /// All architectures that load.
-pub const ARCHS: [&Arch; 12] = [
+pub const ARCHS: [&Arch; 13] = [
     &llama::ARCH,
     &mixtral::ARCH,
     &qwen2::ARCH,
@@ -67,6 +68,7 @@ pub const ARCHS: [&Arch; 12] = [
     &olmo2::ARCH,
     &glm4_moe::ARCH,
     &step3p5::ARCH,
+    &gpt_oss::ARCH,
 ];
 
 /// Names shared by every architecture: all but the norms around attention and feed-forward.

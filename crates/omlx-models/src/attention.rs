@@ -42,6 +42,10 @@ impl Attention {
             QkNorm::Head => pair(dim, dim).map(|(q, k)| QkNorms::Head(q, k))?,
             QkNorm::Token => pair(q_heads * dim, kv_heads * dim).map(|(q, k)| QkNorms::Token(q, k))?,
         };
+        let sinks = match spec.sinks {
+            true => Some(weights.placed(Part::Sinks.of(layer), q_heads)?),
+            false => None,
+        };
         let at = |part: Part, count| (part.of(layer), heads(count));
         let qkv = [at(Part::Query, q_heads), at(Part::Key, kv_heads), at(Part::Value, kv_heads)];
         Ok(Self {
@@ -57,7 +61,7 @@ impl Attention {
                 }
                 false => None,
             },
-            how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks: None },
+            how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks },
             q_heads,
             kv_heads,
             dim,

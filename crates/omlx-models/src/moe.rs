@@ -24,15 +24,18 @@ pub(crate) struct Moe {
 
 impl Moe {
     pub(crate) fn new(layer: usize, spec: MoeSpec, hidden: usize, weights: &mut Weights) -> crate::Result<Self> {
-        let MoeSpec { experts, width, act, router: how, shared } = spec;
-        let matrix = Matrix { rows: experts, cols: hidden, bias: false, heads: 1 };
+        let MoeSpec { experts, width, act, router: how, bias, alternate, shared } = spec;
+        let matrix = Matrix { rows: experts, cols: hidden, bias, heads: 1 };
         let router = weights.wide(Part::Router.of(layer), matrix)?;
-        let bias = how.bias.then(|| weights.vector(Part::RouterBias.of(layer), "bias", experts)).transpose()?;
-        let size = Size { hidden, width, bias: false };
+        let choice = how.bias.then(|| weights.vector(Part::RouterBias.of(layer), "bias", experts)).transpose()?;
+        let size = Size { hidden, width, bias };
         let expert = |index| -> crate::Result<Expert> {
             let at = |part: Part| part.of(layer).expert(index, experts);
             let parts = [(at(Part::ExpertGate), size.wide()), (at(Part::ExpertUp), size.wide())];
-            let gate_up = weights.stacked(at(Part::ExpertGateUp), &parts)?;
+            let gate_up = match alternate {
+                true => weights.alternating(at(Part::ExpertGateUp), size.wide())?,
+                false => weights.stacked(at(Part::ExpertGateUp), &parts)?,
+            };
             Ok(Expert { gate_up, down: weights.linear(at(Part::ExpertDown), size.down())? })
         };
         let all = (0..experts).map(expert).collect::<crate::Result<_>>()?;
@@ -41,7 +44,7 @@ impl Moe {
             let size = Size { hidden, width: shared.width, bias: false };
             Gated::new(layer, SHARED, size, shared.act, weights)
         });
-        Ok(Self { router, bias, how, experts, shared: shared.transpose()? })
+        Ok(Self { router, bias: choice, how, experts, shared: shared.transpose()? })
     }
 
     /// x `[T, hidden]`.

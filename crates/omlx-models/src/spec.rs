@@ -79,6 +79,8 @@ pub struct AttnSpec {
     pub softcap: Option<f32>,
     /// Whether what each head returns is multiplied by a gate, the sigmoid of a projection of the input.
     pub gate: bool,
+    /// Whether each query head has a logit of its own in the softmax, which takes its share and gives nothing.
+    pub sinks: bool,
 }
 
 /// How queries and keys are normalised.
@@ -128,6 +130,10 @@ pub struct MoeSpec {
     pub act: Act,
     /// How they are chosen and weighed.
     pub router: Router,
+    /// Whether router and experts have biases.
+    pub bias: bool,
+    /// Whether gate and up of the one tensor that holds both take turns, row by row.
+    pub alternate: bool,
     /// A dense feed-forward that every token goes through as well.
     pub shared: Option<Shared>,
 }

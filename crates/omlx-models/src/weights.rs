@@ -11,6 +11,7 @@ mod folder;
 mod gguf;
 mod header;
 mod map;
+mod mxfp4;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -46,6 +47,8 @@ pub enum Part {
     Out,
     /// A row for each head.
     HeadGate,
+    /// A number for each head.
+    Sinks,
     QueryNorm,
     KeyNorm,
     Gate,
@@ -293,8 +296,13 @@ impl Weights {
             (Source::Gguf(_), Some(layer)) => format!("blk.{layer}.{gguf}"),
             (Source::Gguf(_), None) => gguf.to_owned(),
         };
-        // Parameters that are no layer of their own have no ending.
-        if self.holds(&name) { name } else { format!("{name}.{end}") }
+        // Parameters that are no layer of their own have no ending, or one after a line.
+        match end {
+            "bias" if self.holds(&format!("{name}_bias")) => format!("{name}_bias"),
+            "weight" if self.holds(&format!("{name}_blocks")) => format!("{name}_blocks"),
+            _ if self.holds(&name) => name,
+            _ => format!("{name}.{end}"),
+        }
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -317,15 +325,20 @@ impl Weights {
     /// When it is absent, of another shape, or of a type that does not load.
     pub fn linear(&mut self, at: At, want: Matrix) -> Result<Linear> {
         let order = self.order(at, want);
+        self.ordered(at, want, order.as_deref())
+    }
+
+    /// Rows of matrix and bias in an order of their own.
+    fn ordered(&mut self, at: At, want: Matrix, order: Option<&[usize]>) -> Result<Linear> {
         let bias = match want.bias {
-            true => Some(self.place(self.floats(at, "bias", want.rows, order.as_deref())?, &self.name(at, "bias"))?),
+            true => Some(self.place(self.floats(at, "bias", want.rows, order)?, &self.name(at, "bias"))?),
             false => None,
         };
         self.taken.extend(bias.is_some().then(|| self.name(at, "bias")));
-        let linear = self.matrix(at, want, order.as_deref(), bias)?;
+        let linear = self.matrix(at, want, order, bias)?;
         let name = self.name(at, "weight");
         if let Source::Folder(folder) = &*self.source {
-            self.taken.extend(folder.companions(&name).into_iter().flatten());
+            self.taken.extend(folder.beside(&name));
         }
         self.taken.insert(name);
         Ok(linear)
@@ -356,6 +369,24 @@ impl Weights {
         wide.map_err(|source| Error::device(&self.name(at, "weight"), source))
     }
 
+    /// Gate above up, of a tensor in which their rows take turns; `want` is what each is.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn alternating(&mut self, at: At, want: Matrix) -> Result<Linear> {
+        let order: Vec<usize> = (0..want.rows).map(|r| 2 * r).chain((0..want.rows).map(|r| 2 * r + 1)).collect();
+        self.ordered(at, Matrix { rows: 2 * want.rows, ..want }, Some(&order))
+    }
+
+    /// A vector where the model computes, in f32.
+    ///
+    /// # Errors
+    /// As [`Self::vector`].
+    pub fn placed(&mut self, at: At, len: usize) -> Result<Tensor> {
+        let values = self.vector(at, "weight", len)?;
+        self.place(values, &self.name(at, "weight"))
+    }
+
     /// A vector in f32.
     ///
     /// # Errors
@@ -369,7 +400,7 @@ impl Weights {
     fn matrix(&self, at: At, want: Matrix, order: Option<&[usize]>, bias: Option<Tensor>) -> Result<Linear> {
         let name = self.name(at, "weight");
         match &*self.source {
-            Source::Folder(folder) => folder.matrix(&name, want, self.nth(at), bias, &self.device),
+            Source::Folder(folder) => folder.matrix(&name, want, (order, self.nth(at)), bias, &self.device),
             Source::Gguf(file) => file.matrix(&name, want, (order, self.nth(at)), bias, &self.device),
         }
     }

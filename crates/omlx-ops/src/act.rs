@@ -19,6 +19,13 @@ pub enum Act {
         /// Above zero.
         limit: f32,
     },
+    /// gpt-oss: `x * sigmoid(alpha * x)` of what is cut off at `limit`, times the second half held within ± `limit`, plus 1.
+    SwishWithin {
+        /// Steepness of the sigmoid.
+        alpha: f32,
+        /// Above zero.
+        limit: f32,
+    },
 }
 
 impl Act {
@@ -27,6 +34,7 @@ impl Act {
     fn apply(self, x: f32) -> f32 {
         let z = match self {
             Self::Silu | Self::SiluWithin { .. } => x,
+            Self::SwishWithin { alpha, .. } => alpha * x,
             // (1 + tanh(y)) / 2 is sigmoid(2 y); 2 sqrt(2 / π) = 1.5957691
             Self::GeluTanh => 1.595_769 * (x + 0.044_715 * x * x * x),
         };
@@ -62,6 +70,9 @@ fn cpu(act: Act, gate_up: &Tensor, tokens: usize, width: usize) -> Result<Tensor
             Act::SiluWithin { limit } => {
                 for_isa!(isa, silu_within::<>(gate: &[f32], up: &[f32], row: &mut [f32], limit: f32));
             }
+            Act::SwishWithin { limit, .. } => {
+                for_isa!(isa, swish_within::<>(gate: &[f32], up: &[f32], row: &mut [f32], limit: f32, act: Act));
+            }
         }
     });
     host::tensor(out, (tokens, width))
@@ -83,6 +94,15 @@ plain_loop!(gelu_tanh, Act::GeluTanh);
 
 /// Not `f32::min`: what is no number must show.
 #[inline(always)]
+unsafe fn swish_within<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32], limit: f32, act: Act) {
+    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+        let gate = if *gate > limit { limit } else { *gate };
+        *out = act.apply(gate) * (up.clamp(-limit, limit) + 1.0);
+    }
+}
+
+/// The same.
+#[inline(always)]
 unsafe fn silu_within<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32], limit: f32) {
     for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
         let gate = Act::Silu.apply(*gate);
@@ -96,6 +116,11 @@ pub(crate) fn reference(act: Act, gate_up: &Tensor, width: usize) -> Result<Tens
     Ok(match act {
         Act::Silu => (gate.silu()? * up)?,
         Act::GeluTanh => (gate.gelu()? * up)?,
+        Act::SwishWithin { alpha, limit } => {
+            let gate = gate.minimum(limit)?;
+            let sigmoid = ((gate.affine(-f64::from(alpha), 0.0)?.exp()? + 1.0)?).recip()?;
+            ((gate * sigmoid)? * (up.clamp(-limit, limit)? + 1.0)?)?
+        }
         Act::SiluWithin { limit } => (gate.silu()?.minimum(limit)? * up.clamp(-limit, limit)?)?,
     })
 }

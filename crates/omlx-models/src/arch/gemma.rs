@@ -50,6 +50,7 @@ impl Gemma {
                     bias: AttnBias { qkv: bias, out: bias },
                     softcap: self.softcaps.0,
                     gate: false,
+                    sinks: false,
                 },
                 ffn: FfnSpec::Dense { width: d.width, act, bias: false },
             }

@@ -78,7 +78,7 @@ fn moe(c: &Config) -> Result<MoeSpec> {
     let (width, act) = (c.count("moe_intermediate_size", 1..=1 << 20)?, Decoder::act(c, "hidden_act", None)?);
     let shared = c.count_or("n_shared_experts", 1, 0..=64)?;
     let shared = (shared > 0).then_some(Shared { width: shared * width, act });
-    Ok(MoeSpec { experts, width, act, router, shared })
+    Ok(MoeSpec { experts, width, act, router, bias: false, alternate: false, shared })
 }
 
 fn gguf_keys(gguf: &Gguf, keys: &mut Map<String, Value>) -> Result<()> {

@@ -37,7 +37,8 @@ fn spec(c: &Config) -> Result<Spec> {
     let router = Router { score: Score::Softmax, top, bias: false, groups: None, renorm: true, scale: 1.0 };
     let act = Decoder::act(c, "hidden_act", None)?;
     for layer in &mut spec.layers {
-        layer.ffn = FfnSpec::Moe(MoeSpec { experts, width: d.width, act, router, shared: None });
+        layer.ffn =
+            FfnSpec::Moe(MoeSpec { experts, width: d.width, act, router, bias: false, alternate: false, shared: None });
     }
     Ok(spec)
 }

@@ -24,6 +24,7 @@ pub(super) fn spec(c: &Config, d: &Decoder, rope: &RopeSpec, reaches: &[Reach]) 
             bias: AttnBias { qkv: false, out: false },
             softcap: None,
             gate: false,
+            sinks: false,
         },
         ffn: FfnSpec::Dense { width: d.width, act, bias: false },
     };

@@ -56,7 +56,7 @@ fn moe(c: &Config) -> Result<MoeSpec> {
     let renorm = c.or("norm_topk_prob", false)?;
     let router = Router { score: Score::Softmax, top, bias: false, groups: None, renorm, scale: 1.0 };
     let (width, act) = (c.count("moe_intermediate_size", 1..=1 << 20)?, Decoder::act(c, "hidden_act", None)?);
-    Ok(MoeSpec { experts, width, act, router, shared: None })
+    Ok(MoeSpec { experts, width, act, router, bias: false, alternate: false, shared: None })
 }
 
 /// Files do not say that weights are renormalised: those of every published model are. Nor do they say which layers are dense.

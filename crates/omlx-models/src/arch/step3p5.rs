@@ -140,5 +140,5 @@ fn moe(c: &Config, act: Act, shared_act: Act) -> Result<MoeSpec> {
     };
     let width = c.count("moe_intermediate_size", 1..=1 << 20)?;
     let shared = Shared { width: c.count("share_expert_dim", 1..=1 << 20)?, act: shared_act };
-    Ok(MoeSpec { experts, width, act, router, shared: Some(shared) })
+    Ok(MoeSpec { experts, width, act, router, bias: false, alternate: false, shared: Some(shared) })
 }

@@ -175,6 +175,17 @@ fn glm4_moe() {
 }
 
 #[test]
+fn gpt_oss() {
+    let s = spec("gpt_oss", json!({"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8})).unwrap();
+    let w = Reach::Last(8);
+    assert_eq!(reaches(&s), [w, Reach::All, w, Reach::All, w, Reach::All]);
+    let (a, m) = (&s.layers[0].attn, moe(&s, 0));
+    assert_eq!((a.dim, a.sinks, a.bias.qkv, a.bias.out), (64, true, true, true));
+    assert_eq!((m.act, m.bias, m.alternate), (Act::SwishWithin { alpha: 1.702, limit: 7.0 }, true, true));
+    assert!(m.router.renorm && dense(&s).is_empty());
+}
+
+#[test]
 fn step3p5_has_its_values_per_layer() {
     let base = json!({
         "hidden_act": null, "num_key_value_heads": null, "num_attention_groups": 2, "head_dim": 16, "sliding_window": 8,

@@ -26,9 +26,15 @@ pub struct Quantization {
     all: Option<Affine>,
     /// By the path of the module; none where it is kept as it was.
     modules: BTreeMap<String, Option<Affine>>,
+    mxfp4: bool,
 }
 
 impl Quantization {
+    /// Whether experts are stored as gpt-oss stores them, in blocks with exponents.
+    pub fn is_mxfp4(&self) -> bool {
+        self.mxfp4
+    }
+
     /// The packing of the module at `path`, if it has one.
     pub fn of(&self, path: &str) -> Option<Affine> {
         self.modules.get(path).copied().unwrap_or(self.all)
@@ -41,12 +47,14 @@ impl Config {
     /// # Errors
     /// When the config names a scheme, a mode, a width or a group that is not known: the tensors would be misread.
     pub fn quantization(&self) -> Result<Quantization> {
+        const MXFP4: &str = "mxfp4";
         const KNOWN: &str = "MLX's affine; else use the unquantised folder or a .gguf file";
         // MLX writes both, and the same in both.
         for key in ["quantization", "quantization_config"] {
             let Some(how) = self.section(key)? else { continue };
             if let Some(scheme) = how.opt::<String>("quant_method")? {
-                return Err(how.unknown("quant_method", &scheme, vec![KNOWN]));
+                how.word("quant_method", &scheme, &[(MXFP4, ()), (KNOWN, ())])?;
+                return Ok(Quantization { mxfp4: true, ..Quantization::default() });
             }
             if !how.keys.contains_key("bits") {
                 return Err(self.bad(key, "an object that names neither method nor bits", KNOWN));
@@ -64,7 +72,7 @@ impl Config {
                     _ => {}
                 }
             }
-            return Ok(Quantization { all: Some(all), modules });
+            return Ok(Quantization { all: Some(all), modules, mxfp4: false });
         }
         Ok(Quantization::default())
     }

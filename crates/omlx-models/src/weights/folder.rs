@@ -14,7 +14,7 @@ use omlx_ops::Linear;
 use safetensors::tensor::{Dtype, TensorInfo};
 
 use super::map::{self, Mapped};
-use super::{Matrix, Nth, affine};
+use super::{Matrix, Nth, affine, mxfp4};
 use super::{header, map::words};
 use crate::config::{Affine, Quantization};
 use crate::{Error, HeaderFault, Result, Warning};
@@ -134,6 +134,14 @@ impl Folder {
         self.holds(&scales).then(|| [scales, format!("{module}.biases")])
     }
 
+    /// Every tensor beside a matrix that belongs to it.
+    pub(crate) fn beside(&self, name: &str) -> Vec<String> {
+        match name.strip_suffix("_blocks") {
+            Some(stem) => vec![format!("{stem}_scales")],
+            None => self.companions(name).map_or(Vec::new(), Vec::from),
+        }
+    }
+
     /// A matrix is packed if its scales are there and the config says how.
     fn packing_of(&self, name: &str) -> Option<Affine> {
         self.companions(name)?;
@@ -151,8 +159,11 @@ impl Folder {
         if let Some(how) = self.packing_of(name) {
             return Some((PACKED[how.bits - 2], (elems * 32 / how.bits) as u64, bytes));
         }
+        if name.ends_with("_blocks") {
+            return Some(("mxfp4", (2 * elems) as u64, bytes));
+        }
         // Scales and biases are no values of their own.
-        let own = !name.ends_with(".scales") && !name.ends_with(".biases");
+        let own = ![".scales", ".biases", "_scales"].iter().any(|end| name.ends_with(end));
         Some((loadable(info.dtype).map_or("", |(_, name)| name), if own { elems as u64 } else { 0 }, bytes))
     }
 
@@ -164,18 +175,45 @@ impl Folder {
         &self,
         name: &str,
         want: Matrix,
-        nth: Option<Nth>,
+        (order, nth): (Option<&[usize]>, Option<Nth>),
         bias: Option<Tensor>,
         device: &Device,
     ) -> Result<Linear> {
+        if let Some(stem) = name.strip_suffix("_blocks").filter(|_| self.packing.is_mxfp4()) {
+            return self.mxfp4([name, &format!("{stem}_scales")], want, (order, nth), bias);
+        }
         if let Some(how) = self.packing_of(name) {
             return self.packed(name, how, want, nth, bias);
         }
         let (dtype, bytes) = self.bytes(name, &[want.rows, want.cols], nth)?;
         let width = want.cols * dtype.size_in_bytes();
-        let row = |row: usize| &bytes[row * width..][..width];
+        let row = |row: usize| &bytes[order.map_or(row, |order| order[row]) * width..][..width];
         Linear::from_rows(dtype, (want.rows, want.cols), row, bias, device)
             .map_err(|source| Error::device(name, source))
+    }
+
+    fn mxfp4(
+        &self,
+        [blocks, scales]: [&str; 2],
+        want: Matrix,
+        (order, nth): (Option<&[usize]>, Option<Nth>),
+        bias: Option<Tensor>,
+    ) -> Result<Linear> {
+        let Matrix { rows, cols, .. } = want;
+        if cols % mxfp4::GROUP != 0 {
+            let (file, tensor) = (self.folder.clone(), blocks.to_owned());
+            return Err(Error::Packing {
+                file,
+                tensor,
+                found: format!("{cols} columns in groups of {}", mxfp4::GROUP),
+            });
+        }
+        let groups = cols / mxfp4::GROUP;
+        let (_, codes) = self.raw(blocks, &[rows, groups, mxfp4::GROUP / 2], nth, &[Dtype::U8])?;
+        let (_, exponents) = self.raw(scales, &[rows, groups], nth, &[Dtype::U8])?;
+        mxfp4::pack(codes, exponents, (rows, cols), order)
+            .and_then(|packed| Linear::packed(packed, bias))
+            .map_err(|source| Error::device(blocks, source))
     }
 
     fn packed(&self, name: &str, how: Affine, want: Matrix, nth: Option<Nth>, bias: Option<Tensor>) -> Result<Linear> {
@@ -227,7 +265,11 @@ impl Folder {
             return Err(Error::Shape { file, tensor, expected: shape, found: info.shape.clone() });
         }
         if !known.contains(&info.dtype) {
-            let known = if known == [Dtype::U32] { vec!["U32"] } else { KNOWN.to_vec() };
+            let known = match known {
+                [Dtype::U32] => vec!["U32"],
+                [Dtype::U8] => vec!["U8"],
+                _ => KNOWN.to_vec(),
+            };
             return Err(Error::Dtype { file, tensor, found: info.dtype.to_string(), known });
         }
         let (begin, end) = info.data_offsets;

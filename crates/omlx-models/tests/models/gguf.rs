@@ -70,14 +70,22 @@ fn longrope() {
 
 #[test]
 fn plain_types_and_blocks_load() {
-    for kind in [Kind::F32, Kind::F16, Kind::Q8] {
+    for (name, kind) in [
+        ("llama", Kind::F32),
+        ("llama", Kind::F16),
+        ("llama", Kind::Q8),
+        // Experts in one tensor, cut between blocks.
+        ("qwen3_moe", Kind::F32),
+        ("qwen3_moe", Kind::F16),
+        ("qwen3_moe", Kind::Q8),
+    ] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tiny.gguf");
-        of_folder(&tiny("llama"), &file, kind, &[]);
-        let golden = golden("llama");
+        of_folder(&tiny(name), &file, kind, &[]);
+        let golden = golden(name);
         let last = Run::new(&file, 4, 64).step(&golden.prompt_ids, 1).remove(0);
         // Eight bits move logits by a few hundredths; the first token stands well above the second.
-        assert_eq!(argmax(&last), golden.greedy_ids[0], "{kind:?}");
+        assert_eq!(argmax(&last), golden.greedy_ids[0], "{name}, {kind:?}");
     }
 }
 

@@ -39,7 +39,7 @@ const MODELS: [&str; 18] = [
 ];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.
-fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {
+pub(crate) fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {
     assert_eq!(logits.len(), golden.prompt_ids.len());
     for position in &golden.positions {
         let ours = &logits[position.pos];

@@ -7,6 +7,7 @@ mod gguf;
 mod golden;
 mod mlx;
 mod moe;
+mod mxfp4;
 mod real;
 mod rows;
 mod run;

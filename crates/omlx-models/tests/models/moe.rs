@@ -95,7 +95,7 @@ fn an_expert_that_is_not_there_is_named() {
 /// A token alone goes over the bytes of its own experts and of no other, in every layer that has some.
 #[test]
 fn a_token_alone_reads_its_experts_only() {
-    for (name, top) in [("mixtral", 2), ("qwen3_moe", 2), ("glm4_moe", 2), ("step3p5", 2)] {
+    for (name, top) in [("mixtral", 2), ("qwen3_moe", 2), ("glm4_moe", 2), ("step3p5", 2), ("gpt_oss", 2)] {
         let prompt = golden(name).prompt_ids;
         let mut run = Run::new(&tiny(name), 4, 64);
         run.step(&prompt, 1);
