@@ -41,7 +41,13 @@ const BASE: f32 = 10_000.0;
 /// Layers from this one on have experts, where the config does not list them.
 const FIRST_ROUTED: usize = 3;
 
+/// Keys of another spelling of the same things, which would be passed over.
+const OTHERS: [&str; 3] = ["rope_parameters", "mlp_layer_types", "num_sliding_attention_heads"];
+
 fn spec(c: &Config) -> Result<Spec> {
+    if let Some(key) = OTHERS.into_iter().find(|key| c.keys().get(*key).is_some_and(|value| !value.is_null())) {
+        return Err(c.bad(key, "there", "the keys of the published config.json and none of transformers' own"));
+    }
     let mut d = Decoder::read(c, Absent { act: Some("silu"), ..Absent::default() })?;
     d.kv_heads = c.count_or("num_attention_groups", d.kv_heads, 1..=d.q_heads)?;
     let kinds = kinds(c, d.layers)?;

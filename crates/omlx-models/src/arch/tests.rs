@@ -218,6 +218,7 @@ fn step3p5_has_its_values_per_layer() {
         ("moe_layers_enum", json!("1;2"), "`moe_layers_enum` is 1;2"),
         ("moe_router_activation", json!("tanh"), "`moe_router_activation` is \"tanh\""),
         ("layer_types", json!(["full_attention"]), "`layer_types` is 1 entries"),
+        ("mlp_layer_types", json!(["dense"]), "`mlp_layer_types` is there, expected the keys of the published config"),
         (
             "attention_other_setting",
             json!({"attention_type": "full_attention"}),

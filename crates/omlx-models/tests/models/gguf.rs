@@ -337,15 +337,44 @@ fn real_files_continue_like_their_folders() {
     }
 }
 
+fn example(name: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    assert!(example.is_file(), "build the examples first: cargo build --examples");
+    Command::new(example)
+}
+
 /// The example, run as a user runs it; `cargo test` has built it beside this test.
 #[test]
+fn inspect_says_what_a_model_is() {
+    let said = |name: &str| {
+        let out = example("inspect").arg(tiny(name)).output().unwrap();
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for (name, expected) in [
+        ("llama", "layers 0-1\n  attention     4 heads of 16, 2 of keys and values, sees All\n"),
+        // two layers, two heads, 16 numbers, key and value, four bytes each
+        ("llama", "keys and values in F32: 512 bytes a token, and 0 KiB of windows"),
+        ("gemma3_sw8", "layers 0, 2\n"),
+        ("gemma3_sw8", "head: the embedding again"),
+        ("qwen3_moe", "2 of 6 experts, 32 wide"),
+        ("step3p5", "layers 2\n  attention     6 heads of 16, 2 of keys and values, sees Last(8), q/k norm, gate\n"),
+        ("phi3_long", "rotation      12 of 16 dimensions, base 10000"),
+    ] {
+        let said = said(name);
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+    let out = example("inspect").arg(omlx_fixtures::folder()).output().unwrap();
+    assert!(!out.status.success() && !out.stderr.is_empty(), "a folder that is no model");
+}
+
+/// The example, run as a user runs it.
+#[test]
 fn gguf_to_folder_writes_the_same_folder() {
-    let example = std::env::current_exe().unwrap();
-    let example = example.parent().and_then(Path::parent).unwrap().join("examples").join("gguf_to_folder");
     let Some((file, folder)) = real("smollm2-135m-instruct") else { return };
-    assert!(example.is_file(), "build the examples first: cargo build --examples");
     let out = TempDir::new().unwrap();
-    assert!(Command::new(example).arg(&file).arg(out.path()).status().unwrap().success());
+    assert!(example("gguf_to_folder").arg(&file).arg(out.path()).status().unwrap().success());
     same_weights(&Weights::open(out.path(), &Device::Cpu).unwrap(), &Weights::open(&folder, &Device::Cpu).unwrap());
     for file in ["generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"] {
         assert!(out.path().join(file).is_file(), "{file}");
