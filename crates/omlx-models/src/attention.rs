@@ -15,6 +15,7 @@ pub(crate) struct Attention {
     qkv: Linear,
     out: Linear,
     norms: QkNorms,
+    gate: Option<Linear>,
     how: Attend,
     q_heads: usize,
     kv_heads: usize,
@@ -41,12 +42,26 @@ impl Attention {
             QkNorm::Head => pair(dim, dim).map(|(q, k)| QkNorms::Head(q, k))?,
             QkNorm::Token => pair(q_heads * dim, kv_heads * dim).map(|(q, k)| QkNorms::Token(q, k))?,
         };
-        let qkv = [(Part::Query, heads(q_heads)), (Part::Key, heads(kv_heads)), (Part::Value, heads(kv_heads))];
+        let sinks = match spec.sinks {
+            true => Some(weights.placed(Part::Sinks.of(layer), q_heads)?),
+            false => None,
+        };
+        let at = |part: Part, count| (part.of(layer), heads(count));
+        let qkv = [at(Part::Query, q_heads), at(Part::Key, kv_heads), at(Part::Value, kv_heads)];
         Ok(Self {
-            qkv: weights.stacked(layer, Part::QueryKeyValue, &qkv)?,
+            qkv: weights.stacked(Part::QueryKeyValue.of(layer), &qkv)?,
             out: weights.linear(Part::Out.of(layer), out)?,
             norms,
-            how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks: None },
+            gate: match spec.gate {
+                true => {
+                    Some(weights.linear(
+                        Part::HeadGate.of(layer),
+                        Matrix { rows: q_heads, cols: hidden, bias: false, heads: 1 },
+                    )?)
+                }
+                false => None,
+            },
+            how: Attend { scale: spec.scale, reach: spec.reach, softcap: spec.softcap, sinks },
             q_heads,
             kv_heads,
             dim,
@@ -72,7 +87,11 @@ impl Attention {
             (q, k) = (apply_rope(&q, rope)?, apply_rope(&k, rope)?);
         }
         kv.write(&k, &v)?;
-        let h = kv.attend(&q, &self.how)?; // [T, Hq, D]
+        let mut h = kv.attend(&q, &self.how)?; // [T, Hq, D]
+        if let Some(gate) = &self.gate {
+            let gate = sigmoid(&gate.forward(x)?)?; // [T, Hq]
+            h = h.broadcast_mul(&gate.unsqueeze(2)?)?;
+        }
         Ok(self.out.forward(&h.reshape(((), hq * self.dim))?)?)
     }
 }
@@ -85,4 +104,8 @@ enum QkNorms {
     Head(Norm, Norm),
     /// Weights as long as all heads.
     Token(Norm, Norm),
+}
+
+fn sigmoid(x: &Tensor) -> Result<Tensor> {
+    Ok((x.neg()?.exp()? + 1.0)?.recip()?)
 }

@@ -2,7 +2,7 @@
 
 use candle_core::Tensor;
 use omlx_kv::{LayerKv, Result};
-use omlx_ops::{RopeTable, add_rms_norm, rms_norm};
+use omlx_ops::{Experts, RopeTable, add_rms_norm, rms_norm};
 
 use crate::attention::Attention;
 use crate::ffn::Ffn;
@@ -66,6 +66,10 @@ impl Block {
             ffn: Ffn::new(layer, &spec.ffn, hidden, weights)?,
             after_ffn: norm(weights, Part::AfterFfn, after)?,
         })
+    }
+
+    pub(crate) fn experts(&self) -> Option<&Experts> {
+        self.ffn.experts()
     }
 
     pub(crate) fn forward(&self, stream: &Stream, rope: Option<&RopeTable>, kv: &LayerKv<'_>) -> Result<Stream> {

@@ -6,6 +6,7 @@
 
 mod decoder;
 mod gguf;
+mod quant;
 mod rope;
 
 use std::ops::RangeInclusive;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use decoder::{Absent, Decoder};
 pub(crate) use gguf::{decimal, from_gguf};
+pub use quant::{Affine, Quantization};
 pub use rope::LayerKind;
 
 use crate::{Error, Result, files};
@@ -243,26 +245,6 @@ impl Config {
     /// When it is true, or no flag.
     pub fn must_be_off(&self, key: &str) -> Result<()> {
         if self.or(key, false)? { Err(self.unknown(key, "true", vec!["false"])) } else { Ok(()) }
-    }
-
-    /// Refuses weights stored in a quantised scheme of safetensors folders: their tensors would be misread.
-    ///
-    /// # Errors
-    /// When the config names one.
-    pub fn not_quantized(&self) -> Result<()> {
-        for key in ["quantization_config", "quantization"] {
-            if let Some(how) = self.section(key)? {
-                const NONE: &str = "none: use the unquantised folder or a .gguf file";
-                let scheme = match how.opt::<String>("quant_method")? {
-                    Some(scheme) => scheme,
-                    // MLX names no method, and gives bits and group size.
-                    None if how.keys.contains_key("bits") => "affine".into(),
-                    None => return Err(self.bad(key, "an object that names no method", NONE)),
-                };
-                return Err(how.unknown("quant_method", &scheme, vec![NONE]));
-            }
-        }
-        Ok(())
     }
 
     /// An error for a value that is understood and cannot be right.

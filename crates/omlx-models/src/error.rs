@@ -168,6 +168,16 @@ pub enum Error {
         /// The types that load.
         known: Vec<&'static str>,
     },
+    /// A packed matrix whose rows are no whole groups.
+    #[error("{}: {tensor}: {found}, which is no whole number; is config.json from another conversion of the model?", file.display())]
+    Packing {
+        /// The file or folder.
+        file: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// What does not fit.
+        found: String,
+    },
     /// Tensors that the described model has no place for: leaving them out would change the answers.
     #[error("{}: {count} tensor(s) that a model of type {model_type} has no place for, the first is {first}; {}", file.display(), way_out(file, OTHER_MODEL))]
     Leftover {

@@ -16,6 +16,7 @@ mod ffn;
 mod files;
 mod load;
 mod model;
+mod moe;
 pub mod spec;
 mod transformer;
 pub mod weights;

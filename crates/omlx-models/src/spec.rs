@@ -6,7 +6,7 @@
 
 use candle_core::DType;
 use omlx_kv::{Codec, KvGroup, KvLayout};
-use omlx_ops::{Act, Reach, RopeSpec};
+use omlx_ops::{Act, Reach, RopeSpec, Router};
 
 /// A decoder model as values.
 #[derive(Clone, Debug)]
@@ -77,6 +77,10 @@ pub struct AttnSpec {
     pub bias: AttnBias,
     /// Scores are squashed to ± this.
     pub softcap: Option<f32>,
+    /// Whether what each head returns is multiplied by a gate, the sigmoid of a projection of the input.
+    pub gate: bool,
+    /// Whether each query head has a logit of its own in the softmax, which takes its share and gives nothing.
+    pub sinks: bool,
 }
 
 /// How queries and keys are normalised.
@@ -111,6 +115,46 @@ pub enum FfnSpec {
         /// Whether all three have a bias.
         bias: bool,
     },
+    /// A few of many, chosen for each token.
+    Moe(MoeSpec),
+}
+
+/// A routed feed-forward as values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoeSpec {
+    /// How many experts there are.
+    pub experts: usize,
+    /// Rows of an expert's gate and of its up.
+    pub width: usize,
+    /// Their activation.
+    pub act: Act,
+    /// How they are chosen and weighed.
+    pub router: Router,
+    /// Whether router and experts have biases.
+    pub bias: bool,
+    /// Whether gate and up of the one tensor that holds both take turns, row by row.
+    pub alternate: bool,
+    /// A dense feed-forward that every token goes through as well.
+    pub shared: Option<Shared>,
+}
+
+/// The feed-forward beside the experts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shared {
+    /// Rows of gate and of up.
+    pub width: usize,
+    /// The activation.
+    pub act: Act,
+}
+
+impl FfnSpec {
+    /// Rows of all gates, or of all ups, that a token goes through.
+    pub fn active_width(&self) -> usize {
+        match *self {
+            Self::Dense { width, .. } => width,
+            Self::Moe(moe) => moe.router.top * moe.width + moe.shared.map_or(0, |shared| shared.width),
+        }
+    }
 }
 
 /// The last norm and the projection to the vocabulary.
@@ -130,9 +174,8 @@ impl Spec {
     pub fn depth(&self) -> usize {
         let (mut fixed, mut per_position) = (0, 0);
         for LayerSpec { attn, ffn, .. } in &self.layers {
-            let FfnSpec::Dense { width, .. } = *ffn;
             // query, key, value, output; gate, up, down
-            fixed += self.hidden * (2 * attn.dim * (attn.q_heads + attn.kv_heads) + 3 * width);
+            fixed += self.hidden * (2 * attn.dim * (attn.q_heads + attn.kv_heads) + 3 * ffn.active_width());
             // scores and values
             let looks = 2 * attn.q_heads * attn.dim;
             match attn.reach {

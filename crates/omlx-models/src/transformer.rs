@@ -5,7 +5,7 @@
 
 use candle_core::Tensor;
 use omlx_kv::{Batch, KvCache, KvLayout, KvStore, Result};
-use omlx_ops::{Linear, Rope, RopeSpec, rms_norm};
+use omlx_ops::{Experts, Linear, Rope, RopeSpec, rms_norm};
 
 use crate::block::{Block, Stream};
 use crate::spec::{FfnSpec, LayerSpec, Spec};
@@ -62,6 +62,11 @@ impl Transformer {
     /// From now on [`layout`](Model::layout) says that keys and values are stored this way. For before a cache is made.
     pub fn store(&mut self, how: &KvStore) {
         self.layout = how.apply(std::mem::take(&mut self.layout));
+    }
+
+    /// The experts of the layers that have some.
+    pub fn experts(&self) -> impl Iterator<Item = &Experts> {
+        self.blocks.iter().filter_map(Block::experts)
     }
 
     /// The values this model was built from.
@@ -139,9 +144,10 @@ impl Model for Transformer {
     /// make of it, twice (before and after rotation or activation). Then logits, as they come and squashed.
     fn step_bytes(&self, tokens: usize, wanted: usize) -> u64 {
         let widths = self.spec.layers.iter().map(|layer| {
-            let FfnSpec::Dense { width, .. } = layer.ffn;
             let heads = layer.attn.q_heads + 2 * layer.attn.kv_heads;
-            (heads * layer.attn.dim).max(2 * width)
+            // Tokens on their way through experts are copied once for each, going in and coming out.
+            let copies = if let FfnSpec::Moe(moe) = layer.ffn { moe.router.top * self.spec.hidden } else { 0 };
+            (heads * layer.attn.dim).max(2 * layer.ffn.active_width() + copies)
         });
         let floats = tokens * (4 * self.spec.hidden + 2 * widths.max().unwrap_or(0)) + 2 * wanted * self.spec.vocab;
         4 * floats as u64 // f32

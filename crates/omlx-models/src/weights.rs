@@ -4,12 +4,14 @@
 //! it is stored and how its rows are ordered is settled here. Weights keep the precision they are stored in. Every tensor
 //! of the file must be asked for: one left over means that the model is not the one the config describes.
 
+mod affine;
 mod blocks;
 mod export;
 mod folder;
 mod gguf;
 mod header;
 mod map;
+mod mxfp4;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,6 +45,10 @@ pub enum Part {
     /// The three above in one tensor, one under another.
     QueryKeyValue,
     Out,
+    /// A row for each head.
+    HeadGate,
+    /// A number for each head.
+    Sinks,
     QueryNorm,
     KeyNorm,
     Gate,
@@ -50,17 +56,34 @@ pub enum Part {
     /// The two above in one tensor.
     GateUp,
     Down,
+    Router,
+    /// What is added to scores for choosing.
+    RouterBias,
+    ExpertGate,
+    ExpertUp,
+    /// The two above in one tensor.
+    ExpertGateUp,
+    ExpertDown,
+    SharedGate,
+    SharedUp,
+    /// The two above in one tensor.
+    SharedGateUp,
+    SharedDown,
 }
 
 impl Part {
     /// This part of a layer.
     pub fn of(self, layer: usize) -> At {
-        At { layer: Some(layer), part: self }
+        At { layer: Some(layer), part: self, expert: None }
     }
 
     /// This part, which stands outside the layers.
     pub fn once(self) -> At {
-        At { layer: None, part: self }
+        At { layer: None, part: self, expert: None }
+    }
+
+    fn is_experts(self) -> bool {
+        matches!(self, Self::ExpertGate | Self::ExpertUp | Self::ExpertGateUp | Self::ExpertDown)
     }
 
     fn is_norm(self) -> bool {
@@ -74,7 +97,42 @@ impl Part {
 pub struct At {
     layer: Option<usize>,
     part: Part,
+    expert: Option<Nth>,
 }
+
+impl At {
+    /// This part of one of so many experts.
+    pub fn expert(self, index: usize, of: usize) -> Self {
+        Self { expert: Some(Nth { index, of }), ..self }
+    }
+}
+
+/// One of several equal slices of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nth {
+    /// Which, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Nth {
+    /// The shape of the whole tensor, given a slice's.
+    fn whole(nth: Option<Self>, slice: &[usize]) -> Vec<usize> {
+        nth.map(|nth| nth.of).into_iter().chain(slice.iter().copied()).collect()
+    }
+
+    /// The slice's bytes, given the whole tensor's.
+    fn cut(nth: Option<Self>, bytes: &[u8]) -> &[u8] {
+        match nth {
+            Some(Self { index, of }) => &bytes[bytes.len() / of * index..][..bytes.len() / of],
+            None => bytes,
+        }
+    }
+}
+
+/// A row of [`Arch::names`].
+type Named = (Part, &'static str, &'static str);
 
 /// The matrix that a config promises.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +158,9 @@ enum Source {
 const ROOTS: [(&str, &str); 4] =
     [("model.", ""), ("language_model.model.", "language_model."), ("model.language_model.", ""), ("", "")];
 
+/// In a name: the number of the expert.
+pub(crate) const EACH: &str = "{}";
+
 /// Tensors of GGUF files that belong to the config.
 const ROTATIONS: [&str; 3] = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
@@ -123,8 +184,8 @@ impl Weights {
         if path.is_dir() && path.join("config.json").is_file() {
             let config = Config::read(&path.join("config.json"))?;
             let arch = Arch::of_config(&config)?;
-            config.not_quantized()?;
-            let folder = Folder::open(path)?;
+            let packing = config.quantization()?;
+            let folder = Folder::open(path)?.packed_as(packing);
             let roots = ROOTS.iter().find(|(root, _)| folder.holds(&format!("{root}embed_tokens.weight")));
             let roots = *roots.unwrap_or(&ROOTS[0]);
             Ok(Self::new(Source::Folder(folder), arch, config, roots, device))
@@ -195,8 +256,15 @@ impl Weights {
 
     /// The name of a part in a model folder, without `.weight`.
     pub fn folder_name(&self, at: At) -> String {
+        self.in_folder(at, self.row(at).1)
+    }
+
+    fn in_folder(&self, at: At, name: &str) -> String {
         let roots = if matches!(*self.source, Source::Gguf(_)) { ROOTS[0] } else { self.roots };
-        let (_, name, _) = self.row(at.part);
+        let name = match at.expert {
+            Some(Nth { index, .. }) => name.replace(EACH, &index.to_string()),
+            None => name.to_owned(),
+        };
         match (at.layer, at.part) {
             (Some(layer), _) => format!("{}layers.{layer}.{name}", roots.0),
             (None, Part::Head) => format!("{}{name}", roots.1),
@@ -204,18 +272,51 @@ impl Weights {
         }
     }
 
-    fn row(&self, part: Part) -> (Part, &'static str, &'static str) {
-        let row = self.arch.names.iter().find(|(p, ..)| *p == part);
-        *row.unwrap_or_else(|| panic!("{} has a spec with {part:?} and no name for it", self.arch.model_type))
+    /// The names of a part; where the architecture has several, those that the file uses.
+    fn row(&self, at: At) -> Named {
+        let mut rows = self.arch.names.iter().filter(|(part, ..)| *part == at.part).copied();
+        let first = rows.next();
+        let first = first.unwrap_or_else(|| panic!("{} has no name for {:?}", self.arch.model_type, at.part));
+        match rows.next() {
+            None => first,
+            Some(second) => {
+                let there = |row: &Named| self.holds(&self.name_by(*row, at, "weight"));
+                [first, second].into_iter().chain(rows).find(there).unwrap_or(first)
+            }
+        }
     }
 
     fn name(&self, at: At, end: &str) -> String {
+        self.name_by(self.row(at), at, end)
+    }
+
+    fn name_by(&self, (_, folder, gguf): Named, at: At, end: &str) -> String {
         let name = match (&*self.source, at.layer) {
-            (Source::Folder(_), _) => self.folder_name(at),
-            (Source::Gguf(_), Some(layer)) => format!("blk.{layer}.{}", self.row(at.part).2),
-            (Source::Gguf(_), None) => self.row(at.part).2.to_owned(),
+            (Source::Folder(_), _) => self.in_folder(at, folder),
+            (Source::Gguf(_), Some(layer)) => format!("blk.{layer}.{gguf}"),
+            (Source::Gguf(_), None) => gguf.to_owned(),
         };
-        format!("{name}.{end}")
+        // Parameters that are no layer of their own have no ending, or one after a line.
+        match end {
+            "bias" if self.holds(&format!("{name}_bias")) => format!("{name}_bias"),
+            "weight" if self.holds(&format!("{name}_blocks")) => format!("{name}_blocks"),
+            _ if self.holds(&name) => name,
+            _ => format!("{name}.{end}"),
+        }
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        match &*self.source {
+            Source::Folder(folder) => folder.holds(name),
+            Source::Gguf(file) => file.holds(name),
+        }
+    }
+
+    /// Which slice of the tensor an expert is; none where each has a tensor of its own.
+    fn nth(&self, at: At) -> Option<Nth> {
+        let (_, folder, gguf) = self.row(at);
+        let name = if matches!(*self.source, Source::Folder(_)) { folder } else { gguf };
+        at.expert.filter(|_| !name.contains(EACH))
     }
 
     /// A matrix as something to multiply by, in the precision it is stored in.
@@ -224,13 +325,22 @@ impl Weights {
     /// When it is absent, of another shape, or of a type that does not load.
     pub fn linear(&mut self, at: At, want: Matrix) -> Result<Linear> {
         let order = self.order(at, want);
+        self.ordered(at, want, order.as_deref())
+    }
+
+    /// Rows of matrix and bias in an order of their own.
+    fn ordered(&mut self, at: At, want: Matrix, order: Option<&[usize]>) -> Result<Linear> {
         let bias = match want.bias {
-            true => Some(self.place(self.floats(at, "bias", want.rows, order.as_deref())?, &self.name(at, "bias"))?),
+            true => Some(self.place(self.floats(at, "bias", want.rows, order)?, &self.name(at, "bias"))?),
             false => None,
         };
         self.taken.extend(bias.is_some().then(|| self.name(at, "bias")));
-        let linear = self.matrix(at, want, order.as_deref(), bias)?;
-        self.taken.insert(self.name(at, "weight"));
+        let linear = self.matrix(at, want, order, bias)?;
+        let name = self.name(at, "weight");
+        if let Source::Folder(folder) = &*self.source {
+            self.taken.extend(folder.beside(&name));
+        }
+        self.taken.insert(name);
         Ok(linear)
     }
 
@@ -238,21 +348,60 @@ impl Weights {
     ///
     /// # Errors
     /// When one is absent, of another shape, or of a type that does not load.
-    pub fn stacked(&mut self, layer: usize, whole: Part, parts: &[(Part, Matrix)]) -> Result<Linear> {
-        if self.arch.names.iter().any(|(part, ..)| *part == whole) {
-            let (_, first) = parts[0];
+    pub fn stacked(&mut self, whole: At, parts: &[(At, Matrix)]) -> Result<Linear> {
+        let named = |part| self.arch.names.iter().any(|(p, ..)| *p == part);
+        let (first, want) = parts[0];
+        if named(whole.part) && (!named(first.part) || self.holds(&self.name(whole, "weight"))) {
             let rows = parts.iter().map(|(_, want)| want.rows).sum();
-            return self.linear(whole.of(layer), Matrix { rows, heads: 1, ..first });
+            return self.linear(whole, Matrix { rows, heads: 1, ..want });
         }
-        let apart = parts.iter().map(|(part, want)| self.linear(part.of(layer), *want)).collect::<Result<_>>()?;
-        Linear::stack(apart).map_err(|source| Error::device(&format!("layer {layer}"), source))
+        let apart = parts.iter().map(|(at, want)| self.linear(*at, *want)).collect::<Result<_>>()?;
+        Linear::stack(apart).map_err(|source| Error::device(&self.name(first, "weight"), source))
+    }
+
+    /// A matrix in f32, whatever it is stored in.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn wide(&mut self, at: At, want: Matrix) -> Result<Linear> {
+        let stored = self.linear(at, want)?;
+        let wide = stored.dequantize().and_then(|w| Linear::dense(w, stored.bias().cloned()));
+        wide.map_err(|source| Error::device(&self.name(at, "weight"), source))
+    }
+
+    /// Gate above up, of a tensor in which their rows take turns; `want` is what each is.
+    ///
+    /// # Errors
+    /// As [`Self::linear`].
+    pub fn alternating(&mut self, at: At, want: Matrix) -> Result<Linear> {
+        let order: Vec<usize> = (0..want.rows).map(|r| 2 * r).chain((0..want.rows).map(|r| 2 * r + 1)).collect();
+        self.ordered(at, Matrix { rows: 2 * want.rows, ..want }, Some(&order))
+    }
+
+    /// A vector where the model computes, in f32.
+    ///
+    /// # Errors
+    /// As [`Self::vector`].
+    pub fn placed(&mut self, at: At, len: usize) -> Result<Tensor> {
+        let values = self.vector(at, "weight", len)?;
+        self.place(values, &self.name(at, "weight"))
+    }
+
+    /// A vector in f32.
+    ///
+    /// # Errors
+    /// When it is absent, of another shape, or of a type that does not load.
+    pub fn vector(&mut self, at: At, end: &str, len: usize) -> Result<Vec<f32>> {
+        let values = self.floats(at, end, len, None)?;
+        self.taken.insert(self.name(at, end));
+        Ok(values)
     }
 
     fn matrix(&self, at: At, want: Matrix, order: Option<&[usize]>, bias: Option<Tensor>) -> Result<Linear> {
         let name = self.name(at, "weight");
         match &*self.source {
-            Source::Folder(folder) => folder.matrix(&name, want, bias, &self.device),
-            Source::Gguf(file) => file.matrix(&name, want, order, bias, &self.device),
+            Source::Folder(folder) => folder.matrix(&name, want, (order, self.nth(at)), bias, &self.device),
+            Source::Gguf(file) => file.matrix(&name, want, (order, self.nth(at)), bias, &self.device),
         }
     }
 
@@ -275,8 +424,8 @@ impl Weights {
     fn floats(&self, at: At, end: &str, len: usize, order: Option<&[usize]>) -> Result<Vec<f32>> {
         let name = self.name(at, end);
         let stored = match &*self.source {
-            Source::Folder(folder) => folder.floats(&name, &[len]),
-            Source::Gguf(file) => file.vector(&name, len),
+            Source::Folder(folder) => folder.floats(&name, &[len], self.nth(at)),
+            Source::Gguf(file) => file.vector(&name, len, self.nth(at)),
         }?;
         Ok(match order {
             Some(order) => order.iter().map(|row| stored[*row]).collect(),
@@ -305,6 +454,8 @@ impl Weights {
     /// # Errors
     /// Naming the first of them.
     pub fn finish(&self) -> Result<()> {
+        let spare = self.spare_layers()?;
+        let is_spare = |name: &str| spare.iter().any(|layer| name.starts_with(layer));
         let left: Vec<&str> = match &*self.source {
             // Of a model with several parts only the text part is looked at. A stored copy of a tied head is decoration.
             Source::Folder(folder) => folder
@@ -314,10 +465,26 @@ impl Weights {
             // Read with the config.
             Source::Gguf(file) => file.names().filter(|n| !ROTATIONS.contains(n)).collect(),
         };
-        let mut left = left.into_iter().filter(|name| !self.taken.contains(*name));
+        let mut left = left.into_iter().filter(|name| !self.taken.contains(*name) && !is_spare(name));
         let Some(first) = left.next() else { return Ok(()) };
         let (file, first) = (self.config.file().to_owned(), first.to_owned());
         Err(Error::Leftover { file, first, count: 1 + left.count(), model_type: self.arch.model_type })
+    }
+}
+
+impl Weights {
+    /// How the names of layers begin that guess further tokens; they stand behind the model's own.
+    fn spare_layers(&self) -> Result<Vec<String>> {
+        let spare = self.config.count_or("num_nextn_predict_layers", 0, 0..=16)?;
+        if spare == 0 {
+            return Ok(Vec::new());
+        }
+        let first = self.config.count("num_hidden_layers", 1..=1024)?;
+        let name = |layer| match &*self.source {
+            Source::Folder(_) => format!("{}layers.{layer}.", self.roots.0),
+            Source::Gguf(_) => format!("blk.{layer}."),
+        };
+        Ok((first..first + spare).map(name).collect())
     }
 }
 

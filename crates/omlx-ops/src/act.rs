@@ -8,20 +8,33 @@ use crate::simd::{Isa, Simd, for_isa};
 use crate::{Error, Result, host, threads};
 
 /// The non-linearity of a gated feed-forward layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Act {
     /// `x * sigmoid(x)`.
     Silu,
     /// GELU with the tanh approximation (Hendrycks and Gimpel, 2016).
     GeluTanh,
+    /// SiLU cut off at `limit`, times the second half held within ± `limit`.
+    SiluWithin {
+        /// Above zero.
+        limit: f32,
+    },
+    /// gpt-oss: `x * sigmoid(alpha * x)` of what is cut off at `limit`, times the second half held within ± `limit`, plus 1.
+    SwishWithin {
+        /// Steepness of the sigmoid.
+        alpha: f32,
+        /// Above zero.
+        limit: f32,
+    },
 }
 
 impl Act {
-    /// Both are `x * sigmoid(z)`.
+    /// All are `x * sigmoid(z)`, and this is that.
     #[inline(always)]
     fn apply(self, x: f32) -> f32 {
         let z = match self {
-            Self::Silu => x,
+            Self::Silu | Self::SiluWithin { .. } => x,
+            Self::SwishWithin { alpha, .. } => alpha * x,
             // (1 + tanh(y)) / 2 is sigmoid(2 y); 2 sqrt(2 / π) = 1.5957691
             Self::GeluTanh => 1.595_769 * (x + 0.044_715 * x * x * x),
         };
@@ -54,6 +67,12 @@ fn cpu(act: Act, gate_up: &Tensor, tokens: usize, width: usize) -> Result<Tensor
         match act {
             Act::Silu => for_isa!(isa, silu::<>(gate: &[f32], up: &[f32], row: &mut [f32])),
             Act::GeluTanh => for_isa!(isa, gelu_tanh::<>(gate: &[f32], up: &[f32], row: &mut [f32])),
+            Act::SiluWithin { limit } => {
+                for_isa!(isa, silu_within::<>(gate: &[f32], up: &[f32], row: &mut [f32], limit: f32));
+            }
+            Act::SwishWithin { limit, .. } => {
+                for_isa!(isa, swish_within::<>(gate: &[f32], up: &[f32], row: &mut [f32], limit: f32, act: Act));
+            }
         }
     });
     host::tensor(out, (tokens, width))
@@ -73,14 +92,37 @@ macro_rules! plain_loop {
 plain_loop!(silu, Act::Silu);
 plain_loop!(gelu_tanh, Act::GeluTanh);
 
+/// Not `f32::min`: what is no number must show.
+#[inline(always)]
+unsafe fn swish_within<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32], limit: f32, act: Act) {
+    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+        let gate = if *gate > limit { limit } else { *gate };
+        *out = act.apply(gate) * (up.clamp(-limit, limit) + 1.0);
+    }
+}
+
+/// The same.
+#[inline(always)]
+unsafe fn silu_within<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32], limit: f32) {
+    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+        let gate = Act::Silu.apply(*gate);
+        *out = if gate > limit { limit } else { gate } * up.clamp(-limit, limit);
+    }
+}
+
 pub(crate) fn reference(act: Act, gate_up: &Tensor, width: usize) -> Result<Tensor> {
     let gate = gate_up.narrow(D::Minus1, 0, width)?.contiguous()?;
     let up = gate_up.narrow(D::Minus1, width, width)?.contiguous()?;
-    let gate = match act {
-        Act::Silu => gate.silu()?,
-        Act::GeluTanh => gate.gelu()?,
-    };
-    Ok((gate * up)?)
+    Ok(match act {
+        Act::Silu => (gate.silu()? * up)?,
+        Act::GeluTanh => (gate.gelu()? * up)?,
+        Act::SwishWithin { alpha, limit } => {
+            let gate = gate.minimum(limit)?;
+            let sigmoid = ((gate.affine(-f64::from(alpha), 0.0)?.exp()? + 1.0)?).recip()?;
+            ((gate * sigmoid)? * (up.clamp(-limit, limit)? + 1.0)?)?
+        }
+        Act::SiluWithin { limit } => (gate.silu()?.minimum(limit)? * up.clamp(-limit, limit)?)?,
+    })
 }
 
 #[cfg(test)]

@@ -163,6 +163,11 @@ impl Linear {
         self.cols
     }
 
+    /// What is added to every output, `[N]` f32.
+    pub fn bias(&self) -> Option<&Tensor> {
+        self.bias.as_ref()
+    }
+
     /// Memory that the weights take, in bytes; all of it is read once per decode step.
     pub fn bytes(&self) -> usize {
         let of = |w: &Weight| match w {

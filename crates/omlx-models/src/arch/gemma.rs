@@ -49,6 +49,8 @@ impl Gemma {
                     qk_norm: self.qk_norm,
                     bias: AttnBias { qkv: bias, out: bias },
                     softcap: self.softcaps.0,
+                    gate: false,
+                    sinks: false,
                 },
                 ffn: FfnSpec::Dense { width: d.width, act, bias: false },
             }

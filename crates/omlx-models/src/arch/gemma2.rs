@@ -15,7 +15,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "gemma2",
     also: &[],
     classes: &["Gemma2ForCausalLM"],
-    gguf: "gemma2",
+    gguf: Some("gemma2"),
     spec,
     gguf_keys,
     names: shared_names![
@@ -26,6 +26,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 1.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What the family's own code fills in.
@@ -36,6 +37,7 @@ const ABSENT: Absent = Absent {
     dim: Some(256),
     context: Some(8192),
     eps: Some(1e-6),
+    act: None,
 };
 const WINDOW: usize = 4096;
 /// Of scores, of logits.

@@ -17,7 +17,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "gemma3_text",
     also: &["gemma3"],
     classes: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
-    gguf: "gemma3",
+    gguf: Some("gemma3"),
     spec,
     gguf_keys,
     names: shared_names![
@@ -30,6 +30,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 1.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What the family's own code fills in; published multimodal configs rely on it.
@@ -40,6 +41,7 @@ const ABSENT: Absent = Absent {
     dim: Some(256),
     context: Some(131_072),
     eps: Some(1e-6),
+    act: None,
 };
 const FULL_BASE: f32 = 1_000_000.0;
 const SLIDING_BASE: f32 = 10_000.0;

@@ -14,13 +14,14 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "llama",
     also: &["mistral"],
     classes: &["LlamaForCausalLM", "MistralForCausalLM"],
-    gguf: "llama",
+    gguf: Some("llama"),
     spec,
     gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],
     norm_offset: 0.0,
     gguf_interleaves: true,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What a Mistral config without the key means; published ones have the key, and null where there is no window.

@@ -11,7 +11,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "olmo2",
     also: &[],
     classes: &["Olmo2ForCausalLM"],
-    gguf: "olmo2",
+    gguf: Some("olmo2"),
     spec,
     gguf_keys: llama::gguf_keys,
     names: shared_names![
@@ -23,6 +23,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 fn spec(c: &Config) -> Result<Spec> {

@@ -14,7 +14,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "phi3",
     also: &[],
     classes: &["Phi3ForCausalLM"],
-    gguf: "phi3",
+    gguf: Some("phi3"),
     spec,
     gguf_keys,
     names: &[
@@ -31,6 +31,7 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: true,
+    experts: false,
 };
 
 fn spec(c: &Config) -> Result<Spec> {

@@ -10,7 +10,7 @@ use crate::spec::{AttnBias, AttnSpec, FfnSpec, HeadSpec, LayerSpec, Norms, Place
 
 /// A Llama whose layers look back as `reaches` say, one for each.
 pub(super) fn spec(c: &Config, d: &Decoder, rope: &RopeSpec, reaches: &[Reach]) -> Result<Spec> {
-    let act = Decoder::act(c, "hidden_act", None)?;
+    let act = Decoder::act(c, "hidden_act", d.act_absent)?;
     let layer = |reach: &Reach| LayerSpec {
         norms: Norms { place: Place::Before, eps: d.eps },
         attn: AttnSpec {
@@ -23,6 +23,8 @@ pub(super) fn spec(c: &Config, d: &Decoder, rope: &RopeSpec, reaches: &[Reach]) 
             qk_norm: QkNorm::None,
             bias: AttnBias { qkv: false, out: false },
             softcap: None,
+            gate: false,
+            sinks: false,
         },
         ffn: FfnSpec::Dense { width: d.width, act, bias: false },
     };
@@ -69,8 +71,9 @@ pub(super) fn biases(c: &Config, spec: &mut Spec) -> Result<()> {
     let (attn, mlp) = (c.or("attention_bias", false)?, c.or("mlp_bias", false)?);
     for layer in &mut spec.layers {
         layer.attn.bias = AttnBias { qkv: attn, out: attn };
-        let FfnSpec::Dense { bias, .. } = &mut layer.ffn;
-        *bias = mlp;
+        if let FfnSpec::Dense { bias, .. } = &mut layer.ffn {
+            *bias = mlp;
+        }
     }
     Ok(())
 }

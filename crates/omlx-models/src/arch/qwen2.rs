@@ -14,13 +14,14 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "qwen2",
     also: &[],
     classes: &["Qwen2ForCausalLM"],
-    gguf: "qwen2",
+    gguf: Some("qwen2"),
     spec,
     gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 fn spec(c: &Config) -> Result<Spec> {

@@ -14,7 +14,7 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "qwen3",
     also: &[],
     classes: &["Qwen3ForCausalLM"],
-    gguf: "qwen3",
+    gguf: Some("qwen3"),
     spec,
     gguf_keys,
     names: shared_names![
@@ -25,11 +25,12 @@ pub(super) const ARCH: Arch = Arch {
     norm_offset: 0.0,
     gguf_interleaves: false,
     partial_rotary: false,
+    experts: false,
 };
 
 /// What the family's own code fills in.
 pub(super) const ABSENT: Absent =
-    Absent { vocab: None, q_heads: None, kv_heads: None, dim: Some(128), context: None, eps: None };
+    Absent { vocab: None, q_heads: None, kv_heads: None, dim: Some(128), context: None, eps: None, act: None };
 
 fn spec(c: &Config) -> Result<Spec> {
     let d = Decoder::read(c, ABSENT)?;

@@ -11,13 +11,14 @@ pub(super) const ARCH: Arch = Arch {
     model_type: "smollm3",
     also: &[],
     classes: &["SmolLM3ForCausalLM"],
-    gguf: "smollm3",
+    gguf: Some("smollm3"),
     spec,
     gguf_keys: llama::gguf_keys,
     names: shared_names![(Part::BeforeFfn, "post_attention_layernorm", "ffn_norm")],
     norm_offset: 0.0,
     gguf_interleaves: true,
     partial_rotary: false,
+    experts: false,
 };
 
 /// Every so many layers one without rotation, where the config does not list them; GGUF files never do.

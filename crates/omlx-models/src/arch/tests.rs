@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use omlx_ops::{Act, Reach, RopeScaling};
+use omlx_ops::{Act, Groups, Reach, RopeScaling, Router, Score};
 use serde_json::{Value, json};
 
 use super::{ARCHS, Arch};
 use crate::config::Config;
-use crate::spec::{AttnSpec, FfnSpec, Place, QkNorm, Spec};
+use crate::spec::{AttnSpec, FfnSpec, MoeSpec, Place, QkNorm, Shared, Spec};
 use crate::{Error, Result};
 
 /// A config that loads, with some keys changed; null takes a key away.
@@ -123,6 +123,115 @@ fn gemma2() {
     assert_eq!((off.layers[0].attn.softcap, off.head.softcap), (None, Some(7.0)));
 }
 
+fn moe(spec: &Spec, layer: usize) -> MoeSpec {
+    let FfnSpec::Moe(moe) = spec.layers[layer].ffn else { panic!("layer {layer} is dense") };
+    moe
+}
+
+fn dense(spec: &Spec) -> Vec<usize> {
+    let is_dense = |layer: &usize| matches!(spec.layers[*layer].ffn, FfnSpec::Dense { width: 96, .. });
+    (0..spec.layers.len()).filter(is_dense).collect()
+}
+
+#[test]
+fn mixtral() {
+    let s = spec("mixtral", json!({"num_local_experts": 8, "num_experts_per_tok": 2})).unwrap();
+    let m = moe(&s, 5);
+    assert_eq!((m.experts, m.width, m.act, m.shared), (8, 96, Act::Silu, None));
+    let router = Router { score: Score::Softmax, top: 2, bias: false, groups: None, renorm: true, scale: 1.0 };
+    assert_eq!((m.router, dense(&s)), (router, vec![]));
+    assert_eq!(s.layers[0].ffn.active_width(), 192);
+}
+
+#[test]
+fn qwen3_moe() {
+    let base = json!({"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 32});
+    let with = |key: &str, value: Value| {
+        let mut keys = base.clone();
+        keys[key] = value;
+        spec("qwen3_moe", keys).unwrap()
+    };
+    let s = with("norm_topk_prob", true.into());
+    let m = moe(&s, 0);
+    assert_eq!((m.experts, m.width, m.router.top, m.router.renorm), (16, 32, 4, true));
+    assert_eq!((s.layers[0].attn.dim, s.layers[0].attn.qk_norm), (16, QkNorm::Head));
+    // Without the key weights stay as they are.
+    assert!(!moe(&spec("qwen3_moe", base.clone()).unwrap(), 0).router.renorm);
+    assert_eq!(dense(&with("mlp_only_layers", json!([1, 3]))), [1, 3]);
+    assert_eq!(dense(&with("decoder_sparse_step", 3.into())), [0, 1, 3, 4]);
+}
+
+#[test]
+fn glm4_moe() {
+    let base = json!({"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "attention_bias": true,
+        "routed_scaling_factor": 1.5, "n_shared_experts": 2, "first_k_dense_replace": 3, "n_group": 4, "topk_group": 2});
+    let s = spec("glm4_moe", base).unwrap();
+    let (m, a) = (moe(&s, 3), &s.layers[3].attn);
+    let groups = Some(Groups { count: 4, keep: 2 });
+    let router = Router { score: Score::Sigmoid, top: 2, bias: true, groups, renorm: true, scale: 1.5 };
+    assert_eq!((m.router, dense(&s)), (router, vec![0, 1, 2]));
+    assert_eq!(m.shared, Some(Shared { width: 64, act: Act::Silu }));
+    assert_eq!((a.rope.as_ref().unwrap().dim, a.bias.qkv, a.bias.out, a.qk_norm), (8, true, false, QkNorm::None));
+}
+
+#[test]
+fn gpt_oss() {
+    let s = spec("gpt_oss", json!({"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8})).unwrap();
+    let w = Reach::Last(8);
+    assert_eq!(reaches(&s), [w, Reach::All, w, Reach::All, w, Reach::All]);
+    let (a, m) = (&s.layers[0].attn, moe(&s, 0));
+    assert_eq!((a.dim, a.sinks, a.bias.qkv, a.bias.out), (64, true, true, true));
+    assert_eq!((m.act, m.bias, m.alternate), (Act::SwishWithin { alpha: 1.702, limit: 7.0 }, true, true));
+    assert!(m.router.renorm && dense(&s).is_empty());
+}
+
+#[test]
+fn step3p5_has_its_values_per_layer() {
+    let base = json!({
+        "hidden_act": null, "num_key_value_heads": null, "num_attention_groups": 2, "head_dim": 16, "sliding_window": 8,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                        "sliding_attention", "full_attention"],
+        "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 6,
+                                    "num_attention_groups": 3, "head_dim": 16},
+        "rope_theta": [5e6, 1e4, 5e6, 1e4, 5e6, 1e4, 5e6], "partial_rotary_factors": [0.5, 1, 0.5, 1, 0.5, 1, 0.5],
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0}, "yarn_only_types": ["full_attention"],
+        "moe_num_experts": 8, "moe_top_k": 2, "moe_intermediate_size": 32, "share_expert_dim": 48, "moe_layers_enum": "2, 4,5",
+        "moe_router_scaling_factor": 3.0, "swiglu_limits": [0, 0, 7, 0, null, 0, 0], "swiglu_limits_shared": [5, 0, 16, 0, 0, 0, 0],
+        "num_nextn_predict_layers": 1,
+    });
+    let s = spec("step3p5", base.clone()).unwrap();
+    let (full, window) = (&s.layers[0].attn, &s.layers[1].attn);
+    assert_eq!((full.q_heads, full.kv_heads, full.reach, full.gate), (4, 2, Reach::All, true));
+    assert_eq!((window.q_heads, window.kv_heads, window.reach), (6, 3, Reach::Last(8)));
+    assert_eq!((rotation(full), full.rope.as_ref().unwrap().dim), ((5e6, RopeScaling::Linear { factor: 2.0 }), 8));
+    assert_eq!((rotation(window), window.rope.as_ref().unwrap().dim), ((1e4, RopeScaling::None), 16));
+    let within = |limit| Act::SiluWithin { limit };
+    assert_eq!(s.layers[0].ffn, FfnSpec::Dense { width: 96, act: within(5.0), bias: false });
+    let (m, plain) = (moe(&s, 2), moe(&s, 4));
+    assert_eq!((m.act, m.shared), (within(7.0), Some(Shared { width: 48, act: within(16.0) })));
+    assert_eq!((plain.act, plain.shared.unwrap().act), (Act::Silu, Act::Silu));
+    let router = Router { score: Score::Sigmoid, top: 2, bias: true, groups: None, renorm: true, scale: 3.0 };
+    assert_eq!((m.router, dense(&s)), (router, vec![0, 1, 3]));
+    for (key, value, expected) in [
+        ("swiglu_limits", json!([0, 0]), "`swiglu_limits` is [0,0], expected a number for each of 6 layers"),
+        ("rope_theta", json!([1e4, "x", 1, 1, 1, 1]), "`rope_theta` is"),
+        ("moe_layers_enum", json!("1;2"), "`moe_layers_enum` is 1;2"),
+        ("moe_router_activation", json!("tanh"), "`moe_router_activation` is \"tanh\""),
+        ("layer_types", json!(["full_attention"]), "`layer_types` is 1 entries"),
+        ("mlp_layer_types", json!(["dense"]), "`mlp_layer_types` is there, expected the keys of the published config"),
+        (
+            "attention_other_setting",
+            json!({"attention_type": "full_attention"}),
+            "`attention_other_setting.attention_type`",
+        ),
+    ] {
+        let mut keys = base.clone();
+        keys[key] = value;
+        let error = spec("step3p5", keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+}
+
 #[test]
 fn qwen2_windows_only_when_switched_on() {
     let s = spec("qwen2", json!({"sliding_window": 8, "max_window_layers": 4})).unwrap();
@@ -209,7 +318,11 @@ fn bad_configs_name_file_key_and_remedy() {
         ("llama", json!({"vocab_size": -1}), "`vocab_size` is -1"),
         ("llama", json!({"rms_norm_eps": 2.0}), "`rms_norm_eps` is 2"),
         ("llama", json!({"architectures": ["LlamaForSequenceClassification"]}), "known: LlamaForCausalLM"),
-        ("mamba", json!({}), "`model_type` is \"mamba\", which omlx does not know; known: llama, mistral, qwen2"),
+        (
+            "mamba",
+            json!({}),
+            "`model_type` is \"mamba\", which omlx does not know; known: llama, mistral, mixtral, qwen2",
+        ),
         ("mistral", json!({"sliding_window": 0}), "`sliding_window` is 0"),
         ("llama", json!({"layer_types": vec!["sliding_attention"; 6]}), "there is no window"),
         ("qwen2", json!({"use_sliding_window": true}), "needs the key `sliding_window`"),
@@ -219,6 +332,20 @@ fn bad_configs_name_file_key_and_remedy() {
             "`no_rope_layers` is [1, 0], expected 0 or 1 for each of 6 layers",
         ),
         ("smollm3", json!({"use_sliding_window": true}), "`use_sliding_window` is \"true\""),
+        ("mixtral", json!({}), "needs the key `num_local_experts`"),
+        (
+            "mixtral",
+            json!({"num_local_experts": 4, "num_experts_per_tok": 5}),
+            "`num_experts_per_tok` is 5, expected 1 to 4",
+        ),
+        ("qwen3_moe", json!({"num_experts": 0}), "`num_experts` is 0"),
+        ("glm4_moe", json!({"scoring_func": "softmax"}), "`scoring_func` is \"softmax\""),
+        ("glm4_moe", json!({"topk_method": "greedy"}), "`topk_method` is \"greedy\""),
+        (
+            "glm4_moe",
+            json!({"n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 3}),
+            "`n_group` is 3 of which 1 are kept, expected groups of two and more that divide 8 experts",
+        ),
         ("olmo2", json!({"layer_types": vec!["sliding_attention"; 6]}), "there is no window"),
         ("phi3", json!({"partial_rotary_factor": 0.01}), "`partial_rotary_factor` is 0.01"),
         ("qwen3", json!({"partial_rotary_factor": 0.5}), "`partial_rotary_factor` is 0.5, expected 1"),
@@ -242,7 +369,9 @@ fn names_of_parts_are_unique() {
     for arch in ARCHS {
         for (i, (part, folder, gguf)) in arch.names.iter().enumerate() {
             for (other, f, g) in &arch.names[..i] {
-                assert!(part != other && folder != f && gguf != g, "{}: {part:?} and {other:?}", arch.model_type);
+                assert!(folder != f && (gguf != g || gguf.is_empty()), "{}: {part:?} and {other:?}", arch.model_type);
+                // Experts lie in folders in several ways.
+                assert!(part != other || format!("{part:?}").starts_with("Expert"), "{}: {part:?}", arch.model_type);
             }
         }
     }

@@ -26,6 +26,8 @@ pub struct Decoder {
     pub context: usize,
     /// Of every norm.
     pub eps: f32,
+    /// What no `hidden_act` means.
+    pub act_absent: Option<&'static str>,
 }
 
 /// What a family's own code fills in where its published configs leave a key out.
@@ -43,6 +45,8 @@ pub struct Absent {
     pub context: Option<usize>,
     /// `rms_norm_eps`.
     pub eps: Option<f32>,
+    /// `hidden_act`.
+    pub act: Option<&'static str>,
 }
 
 impl Decoder {
@@ -91,6 +95,7 @@ impl Decoder {
             dim,
             context: count("max_position_embeddings", absent.context, 1..=1 << 24)?,
             eps,
+            act_absent: absent.act,
         })
     }
 

@@ -9,7 +9,7 @@ use crate::weights::GgufFile;
 use crate::{Error, Result};
 
 /// Keys of config.json and what a GGUF file calls them, behind the architecture's prefix.
-const NAMES: [(&str, &str); 19] = [
+const NAMES: [(&str, &str); 28] = [
     ("hidden_size", "embedding_length"),
     ("intermediate_size", "feed_forward_length"),
     ("num_hidden_layers", "block_count"),
@@ -29,6 +29,15 @@ const NAMES: [(&str, &str); 19] = [
     ("sliding_window", "attention.sliding_window"),
     ("attn_logit_softcapping", "attn_logit_softcapping"),
     ("final_logit_softcapping", "final_logit_softcapping"),
+    ("num_experts_per_tok", "expert_used_count"),
+    ("num_local_experts", "expert_count"),
+    ("num_experts", "expert_count"),
+    ("n_routed_experts", "expert_count"),
+    ("moe_intermediate_size", "expert_feed_forward_length"),
+    ("n_shared_experts", "expert_shared_count"),
+    ("first_k_dense_replace", "leading_dense_block_count"),
+    ("scoring_func", "expert_gating_func"),
+    ("routed_scaling_factor", "expert_weights_scale"),
 ];
 
 /// What a GGUF file with keys behind `prefix` calls a key of config.json, if it has a name for it.
@@ -51,7 +60,7 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
     let need = |key: &str| -> Result<u64> { Ok(gguf.u64(&gguf.key(key)?)?) };
     let opt = |key: &str| -> Result<Option<u64>> { Ok(gguf.opt_u64(&gguf.key(key)?)?) };
 
-    if let Some(experts @ 1..) = opt("expert_count")? {
+    if let (Some(experts @ 1..), false) = (opt("expert_count")?, arch.experts) {
         return Err(refuse("expert_count", experts.to_string(), "0: experts are not supported for this architecture"));
     }
     let (hidden, heads) = (need("embedding_length")?, need("attention.head_count")?);
@@ -80,6 +89,7 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
     put("rms_norm_eps", decimal(gguf.f32(&gguf.key("attention.layer_norm_rms_epsilon")?)?));
     put("rope_theta", decimal(gguf.f32_or(&gguf.key("rope.freq_base")?, 10_000.0)?));
     put("rope_scaling", rope_scaling(file)?);
+    put("num_experts_per_tok", opt("expert_used_count")?.into());
     if rotated != dim {
         put("partial_rotary_factor", decimal(rotated as f32 / dim as f32));
     }
@@ -90,7 +100,7 @@ pub(crate) fn from_gguf(file: &GgufFile, arch: &Arch) -> Result<Config> {
         put(key, gguf.opt_u64(&format!("tokenizer.ggml.{name}_token_id"))?.into());
     }
     (arch.gguf_keys)(gguf, &mut keys)?;
-    Ok(Config { gguf: Some(arch.gguf.into()), ..Config::new(file.path(), keys)? })
+    Ok(Config { gguf: arch.gguf.map(Into::into), ..Config::new(file.path(), keys)? })
 }
 
 /// The shortest decimal that is this f32: 1e-6 and not 9.999999974752427e-7. JSON has no NaN and no infinity, and a null

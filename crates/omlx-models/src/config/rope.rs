@@ -122,6 +122,17 @@ impl Config {
         }
     }
 
+    /// A rotation whose base and dimensions are known, stretched by `rope_scaling` if it is `scaled`.
+    ///
+    /// # Errors
+    /// When a type is not known or a value it needs is absent or out of range.
+    pub fn rope_of_layer(&self, dim: usize, base: f32, scaled: bool, context: usize) -> Result<RopeSpec> {
+        match self.section("rope_scaling")?.filter(|_| scaled) {
+            Some(object) => object.rope_object(dim, base, self.span(context)?),
+            None => Ok(RopeSpec { dim, base, scaling: RopeScaling::None }),
+        }
+    }
+
     /// Refuses to rotate a part of each head, wherever it is said.
     fn whole_head(&self, dim: usize) -> Result<()> {
         match self.part_of_head()? {

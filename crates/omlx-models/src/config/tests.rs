@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use omlx_ops::{Rope, RopeScaling, RopeSpec, apply_rope};
 use serde_json::{Value, json};
 
-use super::{Config, LayerKind};
+use super::{Affine, Config, LayerKind};
 
 fn config(json: Value) -> Config {
     let Value::Object(keys) = json else { panic!("not an object") };
@@ -134,6 +134,31 @@ fn longrope_by_the_length_of_the_model() {
     // sqrt(1 + ln 32 / ln 4096)
     check(json!({"original_max_position_embeddings": 4096}), 131_072, &long, 1.190_238);
     check(json!({"original_max_position_embeddings": 4096}), 4096, &short, 1.0);
+}
+
+#[test]
+fn packing_of_all_modules_and_of_some() {
+    let c =
+        config(json!({"quantization": {"bits": 4, "group_size": 64, "a.gate": {"bits": 8}, "a.b": {"group_size": 32},
+        "a.c": false, "a.d": true, "made_by": "decoration"}}));
+    let q = c.quantization().unwrap();
+    for (path, expected) in
+        [("a.gate", Some((8, 64))), ("a.b", Some((4, 32))), ("a.c", None), ("a.d", Some((4, 64))), ("x", Some((4, 64)))]
+    {
+        assert_eq!(q.of(path), expected.map(|(bits, group)| Affine { bits, group }), "{path}");
+    }
+    assert_eq!(config(json!({})).quantization().unwrap().of("x"), None);
+    for (json, expected) in [
+        (json!({"quantization": {"group_size": 64}}), "`quantization` is an object that names neither method nor bits"),
+        (
+            json!({"quantization_config": {"quant_method": "awq", "bits": 4}}),
+            "`quantization_config.quant_method` is \"awq\"",
+        ),
+        (json!({"quantization": {"bits": 4}}), "needs the key `quantization.group_size`"),
+    ] {
+        let error = config(json).quantization().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

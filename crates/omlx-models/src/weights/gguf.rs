@@ -8,7 +8,7 @@ use omlx_gguf::{GgmlType, Gguf, TensorInfo};
 use omlx_ops::Linear;
 
 use super::map::{self, Mapped, words};
-use super::{Matrix, blocks};
+use super::{Matrix, Nth, blocks};
 use crate::{Error, Result};
 
 /// The types that load.
@@ -67,7 +67,7 @@ impl GgufFile {
         Ok(self.info(name)?.dims.first().copied().unwrap_or(1))
     }
 
-    /// A matrix in the type it is stored in, its rows in the order given.
+    /// A matrix, or a slice of several, in the type it is stored in, its rows in the order given.
     ///
     /// # Errors
     /// When it is absent, of another shape, or of a type that does not load.
@@ -75,11 +75,11 @@ impl GgufFile {
         &self,
         name: &str,
         want: Matrix,
-        order: Option<&[usize]>,
+        (order, nth): (Option<&[usize]>, Option<Nth>),
         bias: Option<Tensor>,
         device: &Device,
     ) -> Result<Linear> {
-        let (info, bytes) = self.data(name, &[want.rows, want.cols])?;
+        let (info, bytes) = self.data(name, &[want.rows, want.cols], nth)?;
         let linear = match plain(info.kind) {
             Some(dtype) => {
                 let width = want.cols * dtype.size_in_bytes();
@@ -97,9 +97,9 @@ impl GgufFile {
     ///
     /// # Errors
     /// When it is absent, of another length, or of a type that vectors are not stored in.
-    pub fn vector(&self, name: &str, len: usize) -> Result<Vec<f32>> {
-        self.data(name, &[len])?;
-        self.floats(name)
+    pub fn vector(&self, name: &str, len: usize, nth: Option<Nth>) -> Result<Vec<f32>> {
+        let (info, bytes) = self.data(name, &[len], nth)?;
+        self.numbers(info, bytes)
     }
 
     /// All values of a tensor of a plain type in f32.
@@ -108,7 +108,10 @@ impl GgufFile {
     /// When it is absent or of a block type.
     pub fn floats(&self, name: &str) -> Result<Vec<f32>> {
         let info = self.info(name)?;
-        let bytes = self.slice(info);
+        self.numbers(info, self.slice(info))
+    }
+
+    fn numbers(&self, info: &TensorInfo, bytes: &[u8]) -> Result<Vec<f32>> {
         match info.kind {
             GgmlType::F32 => Ok(map::floats(bytes).collect()),
             GgmlType::F16 => Ok(words(bytes).map(|w| f16::from_bits(w).to_f32()).collect()),
@@ -127,13 +130,14 @@ impl GgufFile {
         self.gguf.tensor(name).ok_or_else(absent)
     }
 
-    fn data(&self, name: &str, shape: &[usize]) -> Result<(&TensorInfo, &[u8])> {
+    fn data(&self, name: &str, slice: &[usize], nth: Option<Nth>) -> Result<(&TensorInfo, &[u8])> {
+        let shape = Nth::whole(nth, slice);
         let info = self.info(name)?;
         if info.dims != shape {
             let (file, tensor) = (self.path().to_owned(), name.to_owned());
-            return Err(Error::Shape { file, tensor, expected: shape.to_vec(), found: info.dims.clone() });
+            return Err(Error::Shape { file, tensor, expected: shape, found: info.dims.clone() });
         }
-        Ok((info, self.slice(info)))
+        Ok((info, Nth::cut(nth, self.slice(info))))
     }
 
     /// The container was checked against the file's size when it was opened.

@@ -19,7 +19,20 @@ use tempfile::TempDir;
 /// Same weights, same bits: the logits of a folder and of a GGUF file made of it.
 #[test]
 fn a_folder_and_its_gguf_agree_to_the_bit() {
-    for name in ["llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "gemma3_sw8", "phi3", "smollm3", "olmo2"] {
+    for name in [
+        "llama",
+        "qwen2",
+        "qwen3",
+        "gemma2",
+        "gemma3_text",
+        "gemma3_sw8",
+        "phi3",
+        "smollm3",
+        "olmo2",
+        "mixtral",
+        "qwen3_moe",
+        "glm4_moe",
+    ] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tiny.gguf");
         of_folder(&tiny(name), &file, Kind::Bf16, &[]);
@@ -57,14 +70,22 @@ fn longrope() {
 
 #[test]
 fn plain_types_and_blocks_load() {
-    for kind in [Kind::F32, Kind::F16, Kind::Q8] {
+    for (name, kind) in [
+        ("llama", Kind::F32),
+        ("llama", Kind::F16),
+        ("llama", Kind::Q8),
+        // Experts in one tensor, cut between blocks.
+        ("qwen3_moe", Kind::F32),
+        ("qwen3_moe", Kind::F16),
+        ("qwen3_moe", Kind::Q8),
+    ] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tiny.gguf");
-        of_folder(&tiny("llama"), &file, kind, &[]);
-        let golden = golden("llama");
+        of_folder(&tiny(name), &file, kind, &[]);
+        let golden = golden(name);
         let last = Run::new(&file, 4, 64).step(&golden.prompt_ids, 1).remove(0);
         // Eight bits move logits by a few hundredths; the first token stands well above the second.
-        assert_eq!(argmax(&last), golden.greedy_ids[0], "{kind:?}");
+        assert_eq!(argmax(&last), golden.greedy_ids[0], "{name}, {kind:?}");
     }
 }
 
@@ -129,7 +150,7 @@ fn faults_name_file_and_key() {
         (gone("general.architecture"), "general.architecture"),
         (gone("llama.block_count"), "llama.block_count"),
         (gone("llama.attention.layer_norm_rms_epsilon"), "llama.attention.layer_norm_rms_epsilon"),
-        (("llama.expert_count", Meta::Int(8)), "`llama.expert_count` is 8"),
+        (("llama.expert_count", Meta::Int(8)), "needs the key `llama.expert_used_count`"),
         (("llama.rope.dimension_count", Meta::Int(8)), "`llama.rope.dimension_count` is 8, expected the head size, 16"),
         (("llama.rope.scaling.type", Meta::Text("ntk")), "`llama.rope.scaling.type` is \"ntk\""),
         (
@@ -159,6 +180,15 @@ fn faults_name_file_and_key() {
         assert!(error.contains(expected) && error.contains("tiny.gguf"), "{name}: {error}");
         assert!(!error.contains("config.json"), "{name}: {error}");
     }
+}
+
+#[test]
+fn experts_of_a_family_that_has_none_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    of_folder(&tiny("qwen2"), &file, Kind::Bf16, &[("qwen2.expert_count", Meta::Int(8))]);
+    let error = load(&file, &Device::Cpu, &LoadOptions { kv: DType::F32 }).unwrap_err().to_string();
+    assert!(error.contains("`qwen2.expert_count` is 8, expected 0: experts are not supported"), "{error}");
 }
 
 #[test]
@@ -307,15 +337,44 @@ fn real_files_continue_like_their_folders() {
     }
 }
 
+fn example(name: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    assert!(example.is_file(), "build the examples first: cargo build --examples");
+    Command::new(example)
+}
+
 /// The example, run as a user runs it; `cargo test` has built it beside this test.
 #[test]
+fn inspect_says_what_a_model_is() {
+    let said = |name: &str| {
+        let out = example("inspect").arg(tiny(name)).output().unwrap();
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    for (name, expected) in [
+        ("llama", "layers 0-1\n  attention     4 heads of 16, 2 of keys and values, sees All\n"),
+        // two layers, two heads, 16 numbers, key and value, four bytes each
+        ("llama", "keys and values in F32: 512 bytes a token, and 0 KiB of windows"),
+        ("gemma3_sw8", "layers 0, 2\n"),
+        ("gemma3_sw8", "head: the embedding again"),
+        ("qwen3_moe", "2 of 6 experts, 32 wide"),
+        ("step3p5", "layers 2\n  attention     6 heads of 16, 2 of keys and values, sees Last(8), q/k norm, gate\n"),
+        ("phi3_long", "rotation      12 of 16 dimensions, base 10000"),
+    ] {
+        let said = said(name);
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+    let out = example("inspect").arg(omlx_fixtures::folder()).output().unwrap();
+    assert!(!out.status.success() && !out.stderr.is_empty(), "a folder that is no model");
+}
+
+/// The example, run as a user runs it.
+#[test]
 fn gguf_to_folder_writes_the_same_folder() {
-    let example = std::env::current_exe().unwrap();
-    let example = example.parent().and_then(Path::parent).unwrap().join("examples").join("gguf_to_folder");
     let Some((file, folder)) = real("smollm2-135m-instruct") else { return };
-    assert!(example.is_file(), "build the examples first: cargo build --examples");
     let out = TempDir::new().unwrap();
-    assert!(Command::new(example).arg(&file).arg(out.path()).status().unwrap().success());
+    assert!(example("gguf_to_folder").arg(&file).arg(out.path()).status().unwrap().success());
     same_weights(&Weights::open(out.path(), &Device::Cpu).unwrap(), &Weights::open(&folder, &Device::Cpu).unwrap());
     for file in ["generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"] {
         assert!(out.path().join(file).is_file(), "{file}");

@@ -17,7 +17,7 @@ use crate::run::{Run, argmax, norm, vector};
 /// Largest difference allowed, as a share of the largest logit.
 const TOLERANCE: f32 = 1e-4;
 const BLOCK: usize = 4;
-const MODELS: [&str; 14] = [
+const MODELS: [&str; 18] = [
     "llama",
     "llama3_rope",
     "mistral",
@@ -32,10 +32,14 @@ const MODELS: [&str; 14] = [
     "smollm3",
     "olmo2",
     "gemma2",
+    "mixtral",
+    "qwen3_moe",
+    "glm4_moe",
+    "step3p5",
 ];
 
 /// Compares the logits of every position of the prompt that the reference wrote down.
-fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {
+pub(crate) fn check(name: &str, how: &str, golden: &Golden, logits: &[Vec<f32>]) {
     assert_eq!(logits.len(), golden.prompt_ids.len());
     for position in &golden.positions {
         let ours = &logits[position.pos];

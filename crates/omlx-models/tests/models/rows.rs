@@ -1,6 +1,6 @@
 //! Rows that branch, are cut back and meet after their windows: each as in a lone cold run, to the bit.
 //!
-//! With real tiny models (windows of 8 in two of them) and with the echo. Faults seen to be caught: a fork that counts its open block
+//! With real tiny models (windows of 8 in four of them; one with packed experts) and with the echo. Faults seen to be caught: a fork that counts its open block
 //! as computed; a cut that leaves `computed` where it was; the first row's table staged for all. All of it with keys and values as
 //! numbers, as codes in every layer, and as codes between plain ends: TQ-1, a prefix hit reads what a fresh run reads.
 
@@ -16,7 +16,7 @@ use omlx_models::{LoadOptions, Model, load};
 use crate::run::argmax;
 
 const BLOCK: usize = 4;
-const MODELS: [&str; 5] = ["llama", "mistral_sw8", "qwen2", "gemma3_text", "gemma3_sw8"];
+const MODELS: [&str; 7] = ["llama", "mistral_sw8", "qwen2", "gemma3_text", "gemma3_sw8", "step3p5", "gpt_oss"];
 
 struct Crowd<'a> {
     model: &'a dyn Model,

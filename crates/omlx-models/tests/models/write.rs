@@ -40,10 +40,16 @@ struct Stored {
 pub(crate) fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'static str, Meta)]) {
     let weights = Weights::open(folder, &candle_core::Device::Cpu).unwrap();
     let config = weights.config().keys();
-    let arch = config["model_type"].as_str().unwrap().trim_end_matches("_text");
+    let arch = match config["model_type"].as_str().unwrap() {
+        "mixtral" => "llama",
+        "qwen3_moe" => "qwen3moe",
+        "glm4_moe" => "glm4moe",
+        kind => kind.trim_end_matches("_text"),
+    };
     let mut meta: BTreeMap<String, Meta> = metadata(arch, config);
-    let mut tensors: Vec<Stored> =
+    let tensors: Vec<Stored> =
         weights.exports().unwrap().iter().map(|e| stored(arch, config, e, weights.values(e).unwrap(), kind)).collect();
+    let mut tensors = joined(tensors);
     for (key, change) in changes {
         match change {
             Meta::Gone => drop(meta.remove(*key)),
@@ -59,7 +65,8 @@ pub(crate) fn of_folder(folder: &Path, file: &Path, kind: Kind, changes: &[(&'st
     std::fs::write(file, container(&meta, &tensors)).unwrap();
 }
 
-const ARCHS: [&str; 8] = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "olmo2"];
+const ARCHS: [&str; 10] =
+    ["llama", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "phi3", "smollm3", "olmo2", "glm4moe"];
 
 /// Norms stand behind a sub-layer, under names that others have for norms before it.
 fn norms_behind(arch: &str) -> bool {
@@ -69,6 +76,24 @@ fn norms_behind(arch: &str) -> bool {
 /// Rows of query and key are interleaved.
 fn interleaves(arch: &str) -> bool {
     ["llama", "smollm3"].contains(&arch)
+}
+
+/// Tensors of one name, experts, as one.
+fn joined(tensors: Vec<Stored>) -> Vec<Stored> {
+    let mut all: Vec<Stored> = Vec::new();
+    for t in tensors {
+        match all.iter_mut().find(|known| known.name == t.name) {
+            None => all.push(t),
+            Some(known) => {
+                if known.shape.len() == t.shape.len() {
+                    known.shape.insert(0, 1);
+                }
+                known.shape[0] += 1;
+                known.bytes.extend(t.bytes);
+            }
+        }
+    }
+    all
 }
 
 fn metadata(arch: &str, config: &serde_json::Map<String, Value>) -> BTreeMap<String, Meta> {
@@ -94,7 +119,23 @@ fn metadata(arch: &str, config: &serde_json::Map<String, Value>) -> BTreeMap<Str
             }
         }
         "gemma3" => put("attention.sliding_window_pattern", int("sliding_window_pattern")),
+        "glm4moe" => {
+            put("rope.dimension_count", Meta::Int(8));
+            put("leading_dense_block_count", int("first_k_dense_replace"));
+            put("expert_shared_count", int("n_shared_experts"));
+            put("expert_weights_scale", Meta::Real(config["routed_scaling_factor"].as_f64().unwrap() as f32));
+            put("expert_gating_func", Meta::Int(2));
+        }
         _ => {}
+    }
+    if let Some(top) = config.get("num_experts_per_tok").and_then(Value::as_u64) {
+        put("expert_used_count", Meta::Int(top as u32));
+        let count =
+            ["num_local_experts", "num_experts", "n_routed_experts"].into_iter().find_map(|key| config.get(key));
+        put("expert_count", Meta::Int(count.and_then(Value::as_u64).unwrap() as u32));
+        if config.contains_key("moe_intermediate_size") {
+            put("expert_feed_forward_length", int("moe_intermediate_size"));
+        }
     }
     let name = ARCHS.iter().find(|name| **name == arch).unwrap_or_else(|| panic!("{arch}"));
     meta.insert("general.architecture".into(), Meta::Text(name));
@@ -112,7 +153,19 @@ fn ggml_name(arch: &str, name: &str) -> String {
     };
     let (layer, rest) = rest.split_once('.').unwrap();
     let (rest, end) = rest.rsplit_once('.').unwrap();
+    if end == "e_score_correction_bias" {
+        return format!("blk.{layer}.exp_probs_b.bias");
+    }
+    let expert = rest.contains(".experts.");
     let own = match rest {
+        _ if expert && (rest.ends_with("gate_proj") || rest.ends_with("w1")) => "ffn_gate_exps",
+        _ if expert && (rest.ends_with("up_proj") || rest.ends_with("w3")) => "ffn_up_exps",
+        _ if expert && (rest.ends_with("down_proj") || rest.ends_with("w2")) => "ffn_down_exps",
+        "mlp.gate" | "block_sparse_moe.gate" => "ffn_gate_inp",
+        "mlp.shared_experts.gate_proj" => "ffn_gate_shexp",
+        "mlp.shared_experts.up_proj" => "ffn_up_shexp",
+        "mlp.shared_experts.down_proj" => "ffn_down_shexp",
+        "post_attention_layernorm" if arch == "glm4moe" => "post_attention_norm",
         "self_attn.q_proj" => "attn_q",
         "self_attn.k_proj" => "attn_k",
         "self_attn.v_proj" => "attn_v",

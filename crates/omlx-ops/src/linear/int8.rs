@@ -32,6 +32,7 @@ impl Job<'_> {
         let job = self;
         assert!(place.rows.end * w.cols() <= self.acts.codes.len(), "x has the rows");
         match w.width() {
+            4 if w.is_fp4() => for_isa!(isa, float4::<>(job: &Job<'_>, w: &Packed, place: &Place)),
             4 => for_isa!(isa, four::<>(job: &Job<'_>, w: &Packed, place: &Place)),
             6 => for_isa!(isa, six::<>(job: &Job<'_>, w: &Packed, place: &Place)),
             _ => for_isa!(isa, eight::<>(job: &Job<'_>, w: &Packed, place: &Place)),
@@ -40,22 +41,24 @@ impl Job<'_> {
 }
 
 macro_rules! width {
-    ($name:ident, $bits:literal) => {
+    ($name:ident, $bits:literal, $fp4:literal) => {
         #[inline(always)]
         unsafe fn $name<S: Dots>(job: &Job<'_>, w: &Packed, place: &Place) {
             // SAFETY: passed on.
-            unsafe { blocks::<S, $bits>(job, w, place) }
+            unsafe { blocks::<S, $bits, $fp4>(job, w, place) }
         }
     };
 }
-width!(four, 4);
-width!(six, 6);
-width!(eight, 8);
+width!(four, 4, false);
+// As wide as six bits once they are looked up.
+width!(float4, 6, true);
+width!(six, 6, false);
+width!(eight, 8, false);
 
 /// # Safety
 /// The instruction set of `S` exists, `w` has these panels, and x these rows.
 #[inline(always)]
-unsafe fn blocks<S: Dots, const BITS: u8>(job: &Job<'_>, w: &Packed, place: &Place) {
+unsafe fn blocks<S: Dots, const BITS: u8, const FP4: bool>(job: &Job<'_>, w: &Packed, place: &Place) {
     let Place { panels, rows, column } = place.clone();
     let near = (NEAR / w.cols().max(1)).next_multiple_of(4);
     let steps = Steps::new(job.acts, w);
@@ -67,13 +70,13 @@ unsafe fn blocks<S: Dots, const BITS: u8>(job: &Job<'_>, w: &Packed, place: &Pla
             // SAFETY: passed on.
             unsafe {
                 while m + 4 <= to {
-                    tile::<S, BITS, 4>(job, w, &steps, [m, panel, column]);
+                    tile::<S, BITS, FP4, 4>(job, w, &steps, [m, panel, column]);
                     m += 4;
                 }
                 match to - m {
-                    3 => tile::<S, BITS, 3>(job, w, &steps, [m, panel, column]),
-                    2 => tile::<S, BITS, 2>(job, w, &steps, [m, panel, column]),
-                    1 => tile::<S, BITS, 1>(job, w, &steps, [m, panel, column]),
+                    3 => tile::<S, BITS, FP4, 3>(job, w, &steps, [m, panel, column]),
+                    2 => tile::<S, BITS, FP4, 2>(job, w, &steps, [m, panel, column]),
+                    1 => tile::<S, BITS, FP4, 1>(job, w, &steps, [m, panel, column]),
                     _ => {}
                 }
             }
@@ -111,7 +114,7 @@ impl<'a> Steps<'a> {
 /// `M` rows of x by one panel. `at` = [row of x, panel, output of the weight's first row].
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "indices over registers; iterators would hide the tile")]
-unsafe fn tile<S: Dots, const BITS: u8, const M: usize>(
+unsafe fn tile<S: Dots, const BITS: u8, const FP4: bool, const M: usize>(
     job: &Job<'_>,
     w: &Packed,
     steps: &Steps<'_>,
@@ -145,11 +148,12 @@ unsafe fn tile<S: Dots, const BITS: u8, const M: usize>(
                 for part in 0..S::PARTS {
                     let at = codes.add(part * S::WIDTH * QUAD);
                     ws[part] = match BITS {
+                        _ if FP4 => S::fp4(S::bytes(at)),
                         4 => S::nibbles(S::bytes(at)),
                         _ => [S::bytes(at), S::bytes(at.add(LANES * QUAD))],
                     };
                 }
-                codes = codes.add(if BITS == 4 { LANES * QUAD } else { 2 * LANES * QUAD });
+                codes = codes.add(if BITS == 4 || FP4 { LANES * QUAD } else { 2 * LANES * QUAD });
                 for i in 0..M {
                     let eight = [S::quad(x.add(i * cols)), S::quad(x.add(i * cols + QUAD))];
                     for part in 0..S::PARTS {

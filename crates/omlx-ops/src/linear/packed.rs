@@ -11,7 +11,7 @@ use half::f16;
 
 use crate::memory::Buffer;
 use crate::simd::LANES;
-use crate::simd::dots::QUAD;
+use crate::simd::dots::{FP4, QUAD};
 use crate::threads::{self, SharedMut};
 use crate::{Error, Result};
 
@@ -40,6 +40,8 @@ pub enum Zero {
     Code(u8),
     /// Anywhere: `w = scale * code + bias`, with a bias per group.
     Bias,
+    /// Codes are floats of four bits (E2M1), and `w = scale * 2 * float`.
+    Fp4,
 }
 
 /// One row of a matrix, to be filled in.
@@ -59,6 +61,7 @@ pub struct Packed {
     pub(super) group: usize,
     /// The code that stands for zero; 0 where there are biases.
     pub(super) zero: i32,
+    fp4: bool,
     pub(super) scales: Numbers,         // [panels, K / group, 16]
     pub(super) biases: Option<Numbers>, // [panels, K / group, 16]
     bits: u32,
@@ -192,12 +195,24 @@ impl Packed {
                 }
             }
         });
+        let fp4 = zero == Zero::Fp4;
         let zero = match zero {
             Zero::Code(code) => i32::from(code),
             Zero::Bias => 0,
+            Zero::Fp4 => i32::from(FP4[0]),
         };
         let biases = with_bias.then(|| Numbers::new(biases, half));
-        Ok(Self { group, zero, scales: Numbers::new(scales, half), biases, bits, codes: Arc::new(codes), rows, cols })
+        Ok(Self {
+            group,
+            zero,
+            fp4,
+            scales: Numbers::new(scales, half),
+            biases,
+            bits,
+            codes: Arc::new(codes),
+            rows,
+            cols,
+        })
     }
 
     /// `N`.
@@ -222,6 +237,11 @@ impl Packed {
             5 | 6 => 6,
             _ => 8,
         }
+    }
+
+    /// Whether codes are looked up before they are multiplied.
+    pub(super) fn is_fp4(&self) -> bool {
+        self.fp4
     }
 
     /// Groups of a row.
@@ -250,7 +270,8 @@ impl Packed {
             return self.codes.bytes()[panel + tile * PANEL * QUAD + lane];
         }
         let byte = self.codes.bytes()[panel + tile / 2 * PANEL * QUAD + lane];
-        if tile.is_multiple_of(2) { byte & 15 } else { byte >> 4 }
+        let code = if tile.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
+        if self.fp4 { FP4[usize::from(code)] } else { code }
     }
 
     /// Scale and bias of a weight.
@@ -268,7 +289,10 @@ impl Packed {
     }
 }
 
-fn check(PackedFormat { bits, group, .. }: PackedFormat, (_, cols): (usize, usize)) -> Result<()> {
+fn check(PackedFormat { bits, group, zero, .. }: PackedFormat, (_, cols): (usize, usize)) -> Result<()> {
+    if zero == Zero::Fp4 && bits != 4 {
+        return Err(Error::shape("packed", "bits of floats", 4, bits));
+    }
     if !matches!(group, 16 | 32 | 64 | 128) {
         return Err(Error::shape("packed", "group", "16, 32, 64 or 128", group));
     }

@@ -11,6 +11,9 @@ pub(crate) const QUAD: usize = 4;
 /// Columns that one running sum may cover, so that no lane overflows.
 pub(crate) const SPAN: usize = 32;
 
+/// Floats of four bits (E2M1: a sign above two bits of exponent and one of fraction), doubled and with 12 added: 0 to 24.
+pub(crate) const FP4: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
+
 /// `BITS` is the width class of the codes: 4, 6 or 8. Codes are unsigned, numbers of `x` lie in -127..=127. All functions are
 /// unsafe as those of [`Simd`] are.
 pub(crate) trait Dots: Simd {
@@ -24,6 +27,8 @@ pub(crate) trait Dots: Simd {
     unsafe fn bytes(at: *const u8) -> Self::Bytes;
     /// The low halves and the high halves.
     unsafe fn nibbles(both: Self::Bytes) -> [Self::Bytes; 2];
+    /// The same, each looked up in [`FP4`].
+    unsafe fn fp4(both: Self::Bytes) -> [Self::Bytes; 2];
     /// Four numbers of `x`, for every row.
     unsafe fn quad(at: *const i8) -> Self::Bytes;
     unsafe fn zero() -> Self::Sums;
@@ -51,6 +56,10 @@ impl Dots for Portable {
     #[inline(always)]
     unsafe fn nibbles(both: Self::Bytes) -> [Self::Bytes; 2] {
         [both.map(|b| b & 15), both.map(|b| b >> 4)]
+    }
+    #[inline(always)]
+    unsafe fn fp4(both: Self::Bytes) -> [Self::Bytes; 2] {
+        [both.map(|b| FP4[usize::from(b & 15)]), both.map(|b| FP4[usize::from(b >> 4)])]
     }
     #[inline(always)]
     unsafe fn quad(at: *const i8) -> Self::Bytes {
@@ -88,7 +97,7 @@ impl Dots for Portable {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Dots;
+    use super::{Dots, FP4};
     use crate::simd::x86::{Avx2, Avx512};
 
     impl Dots for Avx512 {
@@ -109,6 +118,14 @@ mod x86 {
             unsafe {
                 let low = _mm512_set1_epi8(15);
                 [_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16::<4>(both), low)]
+            }
+        }
+        #[inline(always)]
+        unsafe fn fp4(both: __m512i) -> [__m512i; 2] {
+            unsafe {
+                let table = _mm512_broadcast_i32x4(_mm_loadu_si128(FP4.as_ptr().cast()));
+                let [low, high] = Self::nibbles(both);
+                [_mm512_shuffle_epi8(table, low), _mm512_shuffle_epi8(table, high)]
             }
         }
         #[inline(always)]
@@ -152,6 +169,14 @@ mod x86 {
             unsafe {
                 let low = _mm256_set1_epi8(15);
                 [_mm256_and_si256(both, low), _mm256_and_si256(_mm256_srli_epi16::<4>(both), low)]
+            }
+        }
+        #[inline(always)]
+        unsafe fn fp4(both: __m256i) -> [__m256i; 2] {
+            unsafe {
+                let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(FP4.as_ptr().cast()));
+                let [low, high] = Self::nibbles(both);
+                [_mm256_shuffle_epi8(table, low), _mm256_shuffle_epi8(table, high)]
             }
         }
         #[inline(always)]

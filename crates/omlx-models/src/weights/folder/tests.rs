@@ -218,7 +218,7 @@ fn the_order_of_keys_does_not_matter() {
     let dir = TempDir::new().unwrap();
     let header = json!({"b": entry(&[2], 8, 16), "__metadata__": {"format": "pt"}, "a": entry(&[2], 0, 8)});
     fs::write(dir.path().join("model.safetensors"), bytes(&header, 16)).unwrap();
-    assert_eq!(Folder::open(dir.path()).unwrap().floats("b", &[2]).unwrap(), [0.0, 0.0]);
+    assert_eq!(Folder::open(dir.path()).unwrap().floats("b", &[2], None).unwrap(), [0.0, 0.0]);
 }
 
 #[test]
@@ -227,9 +227,9 @@ fn shape_and_dtype_errors_name_the_tensor() {
     let header = json!({"a": entry(&[2], 0, 8), "i": {"dtype": "I64", "shape": [1], "data_offsets": [8, 16]}});
     fs::write(dir.path().join("model.safetensors"), bytes(&header, 16)).unwrap();
     let folder = Folder::open(dir.path()).unwrap();
-    let shape = folder.floats("a", &[3]).unwrap_err().to_string();
+    let shape = folder.floats("a", &[3], None).unwrap_err().to_string();
     assert!(shape.contains("a: expected [3], file has [2]"), "{shape}");
-    let dtype = folder.floats("i", &[1]).unwrap_err().to_string();
+    let dtype = folder.floats("i", &[1], None).unwrap_err().to_string();
     assert!(dtype.contains("i is stored as I64; loadable are F32, BF16, F16"), "{dtype}");
-    assert!(matches!(folder.floats("x", &[1]), Err(Error::MissingTensor { .. })));
+    assert!(matches!(folder.floats("x", &[1], None), Err(Error::MissingTensor { .. })));
 }

@@ -14,7 +14,9 @@ struct Case {
     half: bool,
 }
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 13] = [
+    Case { bits: 4, group: 32, zero: Zero::Fp4, half: false },
+    Case { bits: 4, group: 16, zero: Zero::Fp4, half: true },
     Case { bits: 4, group: 32, zero: Zero::Code(8), half: true },
     Case { bits: 4, group: 32, zero: Zero::Bias, half: true },
     Case { bits: 4, group: 64, zero: Zero::Bias, half: false },
