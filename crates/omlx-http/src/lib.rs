@@ -21,9 +21,11 @@ mod metrics;
 mod near;
 mod openai;
 mod prefixes;
+mod prepare;
 mod router;
 mod sampling;
 mod sse;
+mod talk;
 mod trace;
 mod words;
 

@@ -9,6 +9,7 @@ pub(crate) mod models;
 pub(crate) mod probe;
 mod refuse;
 mod start;
+mod tools;
 mod wire;
 
-pub(crate) use start::PREPARING_KIB;
+pub(crate) use tools::Offer;

@@ -17,7 +17,8 @@ use crate::error::Error;
 use crate::health::{health, status};
 use crate::limits;
 use crate::metrics::{Metrics, metrics};
-use crate::openai::{PREPARING_KIB, chat, completions, models, probe};
+use crate::openai::{chat, completions, models, probe};
+use crate::prepare::PREPARING_KIB;
 use crate::trace::trace;
 
 /// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.

@@ -58,6 +58,7 @@ impl Ask {
                 .max_completion_tokens
                 .or(common.max_tokens)
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            ..Settings::default()
         };
         Ok(Ask {
             model: common.model.filter(|model| !model.is_empty()).ok_or(Error::Missing("model".into()))?,

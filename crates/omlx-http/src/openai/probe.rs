@@ -42,11 +42,11 @@ pub(crate) async fn probe(
     let is_chat = body.value().get("messages").is_some();
     let (prompt, param) = if is_chat {
         refuse::chat(body.value())?;
-        let chat = chat::chat(body.read::<ChatRequest>()?)?;
+        let talk = chat::talk(body.read::<ChatRequest>()?)?;
         let served = open(&app, &ask.model).await?;
         account.opened(&served.id);
-        let tokens = chat::encode(&app, &served, chat, body.bytes()).await?;
-        ((served, Prompt { tokens, echo: None }), "messages")
+        let (tokens, reading) = talk.encode(&app, &served, "messages", body.bytes()).await?;
+        ((served, Prompt { tokens, echo: None, reading }), "messages")
     } else {
         refuse::text(body.value())?;
         let missing = || Error::Missing("messages` or `prompt".into());

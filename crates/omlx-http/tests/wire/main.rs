@@ -15,4 +15,6 @@ mod params;
 mod rig;
 mod stream;
 mod text;
+mod thinking;
+mod tools;
 mod usage;
