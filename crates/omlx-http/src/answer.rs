@@ -84,6 +84,7 @@ pub(crate) struct Answer {
     calls: usize,
     text: Arc<TextModel>,
     prompt_tokens: usize,
+    cached: usize,
     tokens: usize,
     /// Tokens of thoughts.
     reasoning: usize,
@@ -110,6 +111,7 @@ impl Answer {
             calls: 0,
             text: Arc::clone(text),
             prompt_tokens,
+            cached: 0,
             tokens: 0,
             reasoning: 0,
             chars: 0,
@@ -130,12 +132,18 @@ impl Answer {
             calls: 0,
             text: Arc::clone(text),
             prompt_tokens,
+            cached: 0,
             tokens: 0,
             reasoning: 0,
             chars: 0,
             ready: VecDeque::from([Ok(Part::End { why: End::Length, usage, reasoning: 0 })]),
             watch,
         }
+    }
+
+    /// How many of the prompt's tokens were found in the cache, as far as is known.
+    pub(crate) fn cached(&self) -> usize {
+        self.ticket.as_ref().map_or(self.cached, Ticket::cached)
     }
 
     /// Puts text before the answer, as it is.
@@ -208,6 +216,7 @@ impl Answer {
     fn end(&mut self, why: End, cached: usize, completion: usize) {
         // Dropping the ticket cancels what the engine would still do after a stop string.
         self.ticket = None;
+        self.cached = cached;
         let why = if self.calls > 0 && why == End::Stop { End::Calls } else { why };
         self.watch.complete(why.word(), completion);
         let usage = Usage { prompt: self.prompt_tokens, cached, completion };

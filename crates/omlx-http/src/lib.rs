@@ -8,10 +8,12 @@
 
 mod account;
 mod answer;
+mod anthropic;
 mod auth;
 mod body;
 mod catalog;
 mod config;
+mod dialect;
 mod entropy;
 mod error;
 mod health;

@@ -19,6 +19,8 @@ pub(crate) struct Talk {
     pub(crate) offer: Offer,
     /// How hard the model is to think, in OpenAI's words.
     pub(crate) effort: Option<String>,
+    /// Whether a model that cannot be told so is none the worse for it.
+    pub(crate) lenient: bool,
 }
 
 /// The words for it.
@@ -31,19 +33,22 @@ const NO_FORMAT: &str = "how this model writes its calls is not known; its owner
 const NO_EFFORT: &str = "this model does not think, or cannot be told how hard; leave it out";
 
 impl Talk {
-    /// The tokens of the prompt, and how the answer is to be read. `param` is where the chat stands in the request, `bytes` how large that
-    /// was.
+    /// The tokens of the prompt, and how the answer is to be read. `param` is where the chat stands in the request, `context` how many tokens
+    /// it may have, `bytes` how large the request was.
     pub(crate) async fn encode(
         self,
         app: &App,
         served: &Served,
-        param: &'static str,
+        (param, context): (&'static str, usize),
         bytes: usize,
     ) -> Result<(Vec<u32>, Reading), Error> {
-        let Talk { mut chat, offer, effort } = self;
+        let Talk { mut chat, offer, effort, lenient } = self;
         let unsupported = |param: &'static str, way_out| Error::Unsupported { param: param.into(), way_out };
         if let Some(effort) = effort {
-            think(&mut chat, served, &effort).map_err(|way_out| unsupported("reasoning_effort", way_out))?;
+            let told = think(&mut chat, served, &effort);
+            if !told && !lenient {
+                return Err(unsupported("reasoning_effort", NO_EFFORT));
+            }
         }
         let wanted = !offer.wire.is_empty();
         if wanted && served.markup.format.is_none() && served.text.has_template() {
@@ -54,7 +59,7 @@ impl Talk {
         // Without tools, calls are no concern of this answer; the channels of harmony always are.
         let format = served.markup.format.filter(|format| wanted || *format == Format::Harmony);
         let markup = Markup { format, ..served.markup };
-        let (text, context) = (served.text.clone(), served.bounds.context);
+        let text = served.text.clone();
         let continued = chat.continue_final.then(|| last_text(&chat.messages));
         let work = move || {
             let prompt = text.render_chat(&chat)?;
@@ -70,12 +75,18 @@ impl Talk {
     }
 }
 
-/// Tells the template how hard to think, where it can be told; a model that thinks anyway does so.
-fn think(chat: &mut Chat, served: &Served, effort: &str) -> Result<(), &'static str> {
+/// Tells the template how hard to think, where it can be told; a model that thinks anyway does so. False where it can do neither.
+fn think(chat: &mut Chat, served: &Served, effort: &str) -> bool {
     let template = served.text.template_text();
     let mut told = served.markup.thinking.is_some() || effort == "none";
+    // gpt-oss knows three words.
+    let word = match effort {
+        "none" | "minimal" if served.markup.format == Some(Format::Harmony) => "low",
+        "xhigh" | "max" if served.markup.format == Some(Format::Harmony) => "high",
+        word => word,
+    };
     for (name, value) in [
-        ("reasoning_effort", Value::from(effort)),
+        ("reasoning_effort", Value::from(word)),
         ("enable_thinking", Value::from(effort != "none")),
         ("thinking", Value::from(effort != "none")),
     ] {
@@ -84,7 +95,7 @@ fn think(chat: &mut Chat, served: &Served, effort: &str) -> Result<(), &'static 
             chat.kwargs.entry(name).or_insert(value);
         }
     }
-    if told { Ok(()) } else { Err(NO_EFFORT) }
+    told
 }
 
 /// The text of the last message.

@@ -39,7 +39,7 @@ pub(crate) async fn create(
     let talk = talk(request)?;
     let served = open(&app, &ask.model).await?;
     account.opened(&served.id);
-    let (tokens, reading) = talk.encode(&app, &served, "messages", body.bytes()).await?;
+    let (tokens, reading) = talk.encode(&app, &served, ("messages", served.bounds.context), body.bytes()).await?;
     let terms = Terms { param: "messages", logprobs, most: None };
     let prompt = Prompt { tokens, echo: None, reading };
     let answers = start((&app.metrics, &account), &served, &ask, terms, vec![prompt]).await?;
@@ -66,7 +66,7 @@ pub(super) fn talk(request: ChatRequest) -> Result<Talk, Error> {
         continue_final: continued,
         ..Chat::default()
     };
-    Ok(Talk { chat, offer, effort })
+    Ok(Talk { chat, offer, effort, lenient: false })
 }
 
 /// Whether the last message is to go on: an assistant's is, as with Anthropic's API, unless the request says otherwise.

@@ -45,7 +45,7 @@ pub(crate) async fn probe(
         let talk = chat::talk(body.read::<ChatRequest>()?)?;
         let served = open(&app, &ask.model).await?;
         account.opened(&served.id);
-        let (tokens, reading) = talk.encode(&app, &served, "messages", body.bytes()).await?;
+        let (tokens, reading) = talk.encode(&app, &served, ("messages", served.bounds.context), body.bytes()).await?;
         ((served, Prompt { tokens, echo: None, reading }), "messages")
     } else {
         refuse::text(body.value())?;

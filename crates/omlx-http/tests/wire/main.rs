@@ -2,6 +2,7 @@
 //!
 //! Each file is one subject; `rig.rs` is the engine that says a script and the catalog around it.
 
+mod anthropic;
 mod auth;
 mod cancel;
 mod context;
