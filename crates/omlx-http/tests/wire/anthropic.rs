@@ -1,4 +1,6 @@
 //! Anthropic's Messages: their shapes, the order of their events, and chats as their clients send them.
+//!
+//! Faults planted and seen: all blocks at index 0; errors in OpenAI's shape.
 
 use std::path::Path;
 use std::time::Duration;

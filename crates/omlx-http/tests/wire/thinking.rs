@@ -1,4 +1,6 @@
 //! Thoughts: split from the answer in both modes, counted, and steered.
+//!
+//! Faults planted and seen: the held end of a thought given as content.
 
 use std::path::Path;
 
@@ -42,6 +44,9 @@ async fn tool_5_a_cut_thought_is_no_answer() {
         let (_, answer) = rig.post(CHAT, &asking(&json!({}))).await;
         assert_eq!(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], before + 3, "{entries:?}");
     }
+    let cut = thinking(&["<think>", "plan", "\n", "</thi", "nk>", "done"], open);
+    let said = both(&cut, &asking(&json!({"max_tokens": 4}))).await;
+    assert_eq!((said["thought"].as_str(), said["text"].as_str()), (Some("plan\n</thi"), Some("")));
     let never = thinking(&["<think>", "plan ", "more "], open);
     let said = both(&never, &asking(&json!({}))).await;
     assert_eq!(

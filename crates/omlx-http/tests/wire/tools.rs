@@ -1,4 +1,6 @@
 //! Tools: what is offered, calls in both modes, and chats with calls in their history.
+//!
+//! Faults planted and seen: all calls at index 0; what was held back at the end left out.
 
 use std::fs;
 use std::path::Path;
@@ -161,6 +163,15 @@ async fn one_call_where_only_one_is_wanted() {
     assert_eq!((said["calls"].as_array().map(Vec::len), &said["finish"]), (Some(1), &json!("tool_calls")));
     let said = both(&rig, &with(&asking(), &json!({"parallel_tool_calls": true}))).await;
     assert_eq!(said["calls"].as_array().map(Vec::len), Some(2));
+}
+
+/// What begins like a mark and is none comes out when the answer ends, by itself or by a limit.
+#[tokio::test]
+async fn what_was_held_back_comes_out() {
+    for (text, most) in [("So <tool", 100), ("So <tool_call>{\"na", 100), ("So <tool_call>", 8), ("So \n", 100)] {
+        let said = both(&speaking(text, Settings::default()), &with(&asking(), &json!({"max_tokens": most}))).await;
+        assert_eq!(said["text"], text[..text.len().min(most)], "{text}");
+    }
 }
 
 /// Without tools, or with a choice of none, nothing is a call, and the prompt says nothing of tools.
