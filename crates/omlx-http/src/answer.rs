@@ -11,18 +11,54 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use omlx_api::{Event, Fault, Finish, Logprobs, Ticket, Usage};
-use omlx_text::{Piece, Session, TextModel};
+use omlx_markup::{Markup, Parser, Piece, Start, Tool};
+use omlx_text::{Session, TextModel};
 
 use crate::error::Error;
 use crate::metrics::{Ended, Watch};
 
-/// A piece of an answer.
+/// A part of an answer.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// Text that is certain, perhaps none, and the log-probabilities of the token that was drawn for it.
-    Text { text: String, scored: Option<Scored> },
+    /// A piece that is certain, perhaps an empty text, and the log-probabilities of the token that was drawn for it.
+    Said { piece: Piece, scored: Option<Scored> },
     /// The end. Nothing follows.
-    End { why: Finish, usage: Usage },
+    End { why: End, usage: Usage, reasoning: usize },
+}
+
+/// Why an answer ended, as far as clients tell it apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The model ended it.
+    Stop,
+    /// This stop string did.
+    StopString(String),
+    /// A limit did.
+    Length,
+    /// The model ended it and made calls, which wait for their results.
+    Calls,
+}
+
+impl End {
+    /// OpenAI's word for it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            End::Stop | End::StopString(_) => "stop",
+            End::Length => "length",
+            End::Calls => "tool_calls",
+        }
+    }
+}
+
+/// How an answer's text is taken apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) markup: Markup,
+    pub(crate) start: Start,
+    /// The tools that the model may call.
+    pub(crate) tools: Arc<[Tool]>,
+    /// Whether it may make no more than one call.
+    pub(crate) one_call: bool,
 }
 
 /// A generated token with its log-probabilities.
@@ -37,22 +73,21 @@ pub(crate) struct Scored {
     pub(crate) top: Vec<(Vec<u8>, f32)>,
 }
 
-/// OpenAI's word for why an answer ended.
-pub(crate) fn word(why: Finish) -> &'static str {
-    match why {
-        Finish::Stop => "stop",
-        Finish::Length => "length",
-    }
-}
-
 /// A stream of parts that ends after one [`Part::End`] or one fault.
 #[derive(Debug)]
 pub(crate) struct Answer {
     ticket: Option<Ticket>,
     session: Session,
+    parser: Parser,
+    /// Whether it may make no more than one call.
+    one_call: bool,
+    calls: usize,
     text: Arc<TextModel>,
     prompt_tokens: usize,
+    cached: usize,
     tokens: usize,
+    /// Tokens of thoughts.
+    reasoning: usize,
     chars: usize,
     ready: VecDeque<Result<Part, Fault>>,
     watch: Watch,
@@ -64,15 +99,21 @@ impl Answer {
         ticket: Ticket,
         text: &Arc<TextModel>,
         stops: &[String],
-        prompt_tokens: usize,
-        watch: Watch,
+        reading: &Reading,
+        (prompt_tokens, watch): (usize, Watch),
     ) -> Self {
+        let Reading { markup, start, tools, one_call } = reading;
         Answer {
             ticket: Some(ticket),
-            session: text.session(stops),
+            session: text.session_showing(stops, &markup.marks()),
+            parser: Parser::new(*markup, *start, tools),
+            one_call: *one_call,
+            calls: 0,
             text: Arc::clone(text),
             prompt_tokens,
+            cached: 0,
             tokens: 0,
+            reasoning: 0,
             chars: 0,
             ready: VecDeque::new(),
             watch,
@@ -81,23 +122,33 @@ impl Answer {
 
     /// The answer of no tokens that `max_tokens: 0` asks for; no engine is troubled.
     pub(crate) fn empty(text: &Arc<TextModel>, prompt_tokens: usize, mut watch: Watch) -> Self {
-        watch.complete(word(Finish::Length), 0);
+        watch.complete(End::Length.word(), 0);
         let usage = Usage { prompt: prompt_tokens, cached: 0, completion: 0 };
         Answer {
             ticket: None,
             session: text.session(&[]),
+            parser: Parser::new(Markup::default(), Start::Fresh, &[]),
+            one_call: false,
+            calls: 0,
             text: Arc::clone(text),
             prompt_tokens,
+            cached: 0,
             tokens: 0,
+            reasoning: 0,
             chars: 0,
-            ready: VecDeque::from([Ok(Part::End { why: Finish::Length, usage })]),
+            ready: VecDeque::from([Ok(Part::End { why: End::Length, usage, reasoning: 0 })]),
             watch,
         }
     }
 
+    /// How many of the prompt's tokens were found in the cache, as far as is known.
+    pub(crate) fn cached(&self) -> usize {
+        self.ticket.as_ref().map_or(self.cached, Ticket::cached)
+    }
+
     /// Puts text before the answer, as it is.
     pub(crate) fn led_by(mut self, text: String) -> Self {
-        self.ready.push_front(Ok(Part::Text { text, scored: None }));
+        self.ready.push_front(Ok(Part::Said { piece: Piece::Text(text), scored: None }));
         self
     }
 
@@ -107,17 +158,31 @@ impl Answer {
                 self.tokens += 1;
                 self.watch.token(self.ticket.as_ref().map_or(0, Ticket::cached));
                 let scored = logprobs.map(|logprobs| self.score(id, &logprobs));
-                let Piece { text, stopped } = self.session.push(id);
-                self.say(text, scored);
+                let omlx_text::Piece { text, stopped } = self.session.push(id);
+                let cached = self.ticket.as_ref().map_or(0, Ticket::cached);
+                let thought = self.parser.is_thinking();
+                let pieces = self.parser.push(&text);
+                self.reasoning += usize::from(thought || self.parser.is_thinking());
+                if !self.say(pieces, scored) {
+                    return self.end(End::Stop, cached, self.tokens);
+                }
                 if stopped {
-                    let cached = self.ticket.as_ref().map_or(0, Ticket::cached);
-                    self.end(Finish::Stop, cached, self.tokens);
+                    let pieces = self.parser.finish(false);
+                    self.say(pieces, None);
+                    self.end(self.stopped(), cached, self.tokens);
                 }
             }
             Event::Done { why, usage } => {
-                let Piece { text, stopped } = self.session.finish();
-                self.say(text, None);
-                self.end(if stopped { Finish::Stop } else { why }, usage.cached, usage.completion);
+                let omlx_text::Piece { text, stopped } = self.session.finish();
+                let why = match why {
+                    _ if stopped => self.stopped(),
+                    Finish::Stop => End::Stop,
+                    Finish::Length => End::Length,
+                };
+                let mut pieces = self.parser.push(&text);
+                pieces.extend(self.parser.finish(why == End::Length));
+                self.say(pieces, None);
+                self.end(why, usage.cached, usage.completion);
             }
             Event::Failed(fault) => {
                 self.ticket = None;
@@ -127,18 +192,35 @@ impl Answer {
         }
     }
 
-    fn say(&mut self, text: String, scored: Option<Scored>) {
-        if !text.is_empty() || scored.is_some() {
-            self.ready.push_back(Ok(Part::Text { text, scored }));
+    /// Passes pieces on; false where a second call begins and there may be but one.
+    fn say(&mut self, pieces: Vec<Piece>, mut scored: Option<Scored>) -> bool {
+        for piece in pieces {
+            if let Piece::Call { .. } = piece {
+                if self.one_call && self.calls > 0 {
+                    return false;
+                }
+                self.calls += 1;
+            }
+            self.ready.push_back(Ok(Part::Said { piece, scored: scored.take() }));
         }
+        if scored.is_some() {
+            self.ready.push_back(Ok(Part::Said { piece: Piece::Text(String::new()), scored }));
+        }
+        true
     }
 
-    fn end(&mut self, why: Finish, cached: usize, completion: usize) {
+    fn stopped(&self) -> End {
+        End::StopString(self.session.found().unwrap_or_default().to_owned())
+    }
+
+    fn end(&mut self, why: End, cached: usize, completion: usize) {
         // Dropping the ticket cancels what the engine would still do after a stop string.
         self.ticket = None;
-        self.watch.complete(word(why), completion);
+        self.cached = cached;
+        let why = if self.calls > 0 && why == End::Stop { End::Calls } else { why };
+        self.watch.complete(why.word(), completion);
         let usage = Usage { prompt: self.prompt_tokens, cached, completion };
-        self.ready.push_back(Ok(Part::End { why, usage }));
+        self.ready.push_back(Ok(Part::End { why, usage, reasoning: self.reasoning }));
     }
 
     fn score(&mut self, id: u32, logprobs: &Logprobs) -> Scored {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::openai::PREPARING_KIB;
+use crate::prepare::PREPARING_KIB;
 use crate::router::App;
 use crate::words;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use omlx_api::EngineHandle;
+use omlx_markup::Markup;
 use omlx_text::TextModel;
 use thiserror::Error;
 
@@ -73,6 +74,8 @@ pub struct Served {
     pub bounds: Bounds,
     /// What the server's owner set.
     pub owner: Owner,
+    /// What it writes besides content ([`Settings::markup`](crate::Settings::markup)).
+    pub markup: Markup,
 }
 
 /// What bounds a prompt and its answer together, in tokens. The two are told apart to clients: a context that is exceeded

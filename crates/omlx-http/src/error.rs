@@ -1,10 +1,11 @@
-//! Everything a request can be told instead of an answer, in OpenAI's shape.
+//! Everything a request can be told instead of an answer, in OpenAI's shape and in Anthropic's.
 //!
 //! This is the one file where status codes are decided. `param` names the field at fault and `code` lets a program react
 //! without reading the text: a context overflow (`context_length_exceeded`) must never look like a lack of memory, or
 //! agents delete their history.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -90,6 +91,22 @@ pub(crate) enum Error {
     Guard(GuardError),
     #[error("preparing the prompt failed inside the server; its log says more")]
     Preparation,
+}
+
+/// What a client of Anthropic's API sees.
+#[derive(Debug, Serialize)]
+pub(crate) struct AnthropicEnvelope {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: AnthropicShape,
+    request_id: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct AnthropicShape {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: String,
 }
 
 /// What a client sees: `{"error": {...}}`.
@@ -226,6 +243,24 @@ impl Error {
         }
     }
 
+    /// The body in Anthropic's shape, also for an error that comes when a stream has already begun.
+    pub(crate) fn anthropic(&self, request_id: Option<String>) -> AnthropicEnvelope {
+        let kind = match self.status() {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+            StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
+            status if status.is_server_error() => "api_error",
+            _ => "invalid_request_error",
+        };
+        // Its clients know this case by these words, and shorten the chat.
+        let long = self.code() == "context_length_exceeded";
+        let message = if long { format!("prompt is too long: {self}") } else { self.to_string() };
+        let error = AnthropicShape { kind, message: in_bounds(message) };
+        AnthropicEnvelope { kind: "error", error, request_id }
+    }
+
     /// The body, also for an error that comes when a stream has already begun.
     pub(crate) fn envelope(&self) -> Envelope {
         let kind = if self.status().is_server_error() { "server_error" } else { "invalid_request_error" };
@@ -326,6 +361,8 @@ impl IntoResponse for Error {
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        // Whoever knows the client says it in the client's own dialect.
+        response.extensions_mut().insert(Arc::new(self));
         response
     }
 }

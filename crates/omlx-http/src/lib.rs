@@ -1,4 +1,4 @@
-//! The OpenAI API over HTTP, for any engine that speaks omlx-api.
+//! The APIs of OpenAI and Anthropic over HTTP, for any engine that speaks omlx-api.
 //!
 //! Words come in as JSON, token ids go to an engine through its handle, and text goes out, whole or as server-sent
 //! events. No tensors, no model files and no sockets here: the caller owns the listener and the models behind
@@ -8,10 +8,12 @@
 
 mod account;
 mod answer;
+mod anthropic;
 mod auth;
 mod body;
 mod catalog;
 mod config;
+mod dialect;
 mod entropy;
 mod error;
 mod health;
@@ -21,9 +23,11 @@ mod metrics;
 mod near;
 mod openai;
 mod prefixes;
+mod prepare;
 mod router;
 mod sampling;
 mod sse;
+mod talk;
 mod trace;
 mod words;
 

@@ -9,6 +9,11 @@ pub(crate) mod models;
 pub(crate) mod probe;
 mod refuse;
 mod start;
+mod tools;
 mod wire;
 
-pub(crate) use start::PREPARING_KIB;
+pub(crate) use ask::Ask;
+pub(crate) use chat::short_ids;
+pub(crate) use models::open;
+pub(crate) use start::{Prompt, Terms, start};
+pub(crate) use tools::Offer;

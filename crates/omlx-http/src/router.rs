@@ -6,26 +6,31 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
+use crate::anthropic;
 use crate::auth::guard;
 use crate::catalog::Catalog;
 use crate::config::Config;
+use crate::dialect::speak;
 use crate::error::Error;
 use crate::health::{health, status};
 use crate::limits;
 use crate::metrics::{Metrics, metrics};
-use crate::openai::{PREPARING_KIB, chat, completions, models, probe};
+use crate::openai::{chat, completions, models, probe};
+use crate::prepare::PREPARING_KIB;
 use crate::trace::trace;
 
 /// The routes as a client that has lost its way is told of them; a last `{id}` stands for anything.
-pub(crate) const ROUTES: [(&str, &str); 9] = [
+pub(crate) const ROUTES: [(&str, &str); 11] = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages/count_tokens"),
     ("GET", "/health"),
     ("GET", "/metrics"),
     ("GET", "/api/status"),
@@ -90,6 +95,8 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/v1/models/{*id}", get(models::one))
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))
+        .route("/v1/messages", post(anthropic::create))
+        .route("/v1/messages/count_tokens", post(anthropic::count))
         .route("/api/status", get(status))
         .route("/api/cache/probe", post(probe::probe))
         .route("/api/memory-guard", get(limits::show).post(limits::set))
@@ -103,6 +110,7 @@ pub fn router(catalog: Arc<dyn Catalog>, config: Config) -> Router {
         .route("/metrics", get(metrics))
         .method_not_allowed_fallback(wrong_method)
         .fallback_service(guarded)
+        .layer(from_fn(speak))
         .layer(from_fn_with_state(app.clone(), trace))
         .with_state(app)
 }

@@ -7,7 +7,8 @@
 use std::fmt;
 
 use omlx_api::Sampling;
-use omlx_text::SamplingDefaults;
+use omlx_markup::{Format, Markup, Thinking};
+use omlx_text::{SamplingDefaults, TextModel};
 
 mod given;
 mod parameter;
@@ -34,6 +35,10 @@ pub struct Settings {
     pub frequency_penalty: Option<f32>,
     /// Most new tokens.
     pub max_tokens: Option<usize>,
+    /// How the model writes its calls, whatever its template says; `Some(None)`: it makes none.
+    pub tool_format: Option<Option<Format>>,
+    /// What it puts around its thoughts; `Some(None)`: nothing.
+    pub thinking: Option<Option<Thinking>>,
 }
 
 /// What a server's owner set.
@@ -59,6 +64,12 @@ impl Settings {
         }
     }
 
+    /// What a model writes besides content: as its template has it, unless its owner says otherwise.
+    pub fn markup(&self, text: &TextModel) -> Markup {
+        let said = Markup::of_template(&text.template_text(), |token| text.token_id(token).is_some());
+        Markup { format: self.tool_format.unwrap_or(said.format), thinking: self.thinking.unwrap_or(said.thinking) }
+    }
+
     /// These, and where they leave a choice, what `next` says.
     #[must_use]
     pub fn or(self, next: &Self) -> Self {
@@ -71,6 +82,8 @@ impl Settings {
             presence_penalty: self.presence_penalty.or(next.presence_penalty),
             frequency_penalty: self.frequency_penalty.or(next.frequency_penalty),
             max_tokens: self.max_tokens.or(next.max_tokens),
+            tool_format: self.tool_format.or(next.tool_format),
+            thinking: self.thinking.or(next.thinking),
         }
     }
 }
@@ -89,12 +102,19 @@ impl fmt::Display for Settings {
             ("presence_penalty", float(self.presence_penalty)),
             ("frequency_penalty", float(self.frequency_penalty)),
             ("max_tokens", count(self.max_tokens)),
+            ("tool_format", self.tool_format.map(|format| word(format.as_ref()))),
+            ("thinking", self.thinking.map(|thinking| word(thinking.as_ref()))),
         ];
         let given: Vec<String> =
             all.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}"))).collect();
         f.write_str(if given.is_empty() { "nothing set" } else { "" })?;
         f.write_str(&given.join(", "))
     }
+}
+
+/// A format's name, or that there is none.
+fn word(format: Option<&impl ToString>) -> String {
+    format.map_or_else(|| "none".to_owned(), ToString::to_string)
 }
 
 /// What holds where nobody says.

@@ -1,6 +1,6 @@
 //! Server-sent events: JSON lines out, comments while nothing is said.
 //!
-//! A heartbeat is a comment and never an event, so it has no identity that a client could mistake for an answer's.
+//! A heartbeat is a comment, so it has no identity that a client could mistake for an answer's; where an API has an event for it, that.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,9 +13,26 @@ use futures_util::StreamExt;
 
 /// A response that sends each string as one event. Dropping its body drops `lines`.
 pub(crate) fn respond(lines: impl Stream<Item = String> + Send + 'static, keep_alive: Option<Duration>) -> Response {
-    let sse = Sse::new(lines.map(|line| Ok::<_, Infallible>(Event::default().data(line))));
-    let mut response = match keep_alive {
-        Some(interval) => sse.keep_alive(KeepAlive::new().interval(interval).text("keep-alive")).into_response(),
+    let beat = keep_alive.map(|interval| KeepAlive::new().interval(interval).text("keep-alive"));
+    send(lines.map(|line| Event::default().data(line)), beat)
+}
+
+/// The same for events with names, and with an event of this name and content as heartbeat.
+pub(crate) fn events(
+    events: impl Stream<Item = (&'static str, String)> + Send + 'static,
+    keep_alive: Option<Duration>,
+    name: &'static str,
+    content: &'static str,
+) -> Response {
+    let beat = Event::default().event(name).data(content);
+    let beat = keep_alive.map(|interval| KeepAlive::new().interval(interval).event(beat));
+    send(events.map(|(name, data)| Event::default().event(name).data(data)), beat)
+}
+
+fn send(events: impl Stream<Item = Event> + Send + 'static, beat: Option<KeepAlive>) -> Response {
+    let sse = Sse::new(events.map(Ok::<_, Infallible>));
+    let mut response = match beat {
+        Some(beat) => sse.keep_alive(beat).into_response(),
         None => sse.into_response(),
     };
     // nginx and its kin collect a response before they pass it on unless told not to.

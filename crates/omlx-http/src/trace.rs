@@ -13,6 +13,7 @@ use http_body::{Frame, SizeHint};
 use tracing::Instrument as _;
 
 use crate::account::{Account, Line};
+use crate::dialect::{self, Dialect};
 use crate::entropy::random;
 use crate::error::{Code, shortened};
 use crate::router::{App, route_of};
@@ -36,6 +37,7 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
         error: None,
         sent: false,
     };
+    let dialect = Dialect::of(path, request.headers());
     // The head is all that is sent of such an answer.
     let head = request.method() == Method::HEAD;
     request.extensions_mut().insert(account);
@@ -44,6 +46,9 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     line.sent = head;
     line.error = response.extensions().get::<Code>().map(|code| code.0);
     if let Ok(value) = HeaderValue::from_str(&id) {
+        if dialect == Dialect::Anthropic {
+            dialect::name(&mut response, &value);
+        }
         response.headers_mut().insert(NAME, value);
     }
     response.map(|body| Body::new(Told { body, line: Some(line) }))

@@ -9,6 +9,7 @@ use crate::gemma::{self, Gemma};
 use crate::headed::{Headed, Style};
 use crate::json::{Around, Json};
 use crate::machine::{Fork, Machine};
+use crate::parser::Start;
 use crate::python::Python;
 use crate::tagged::{self, Tagged};
 use crate::tool::Tool;
@@ -160,6 +161,34 @@ impl Markup {
         };
         let thinking = THINKING.into_iter().find(known).filter(|_| format != Some(Format::Harmony));
         Self { format, thinking }
+    }
+
+    /// Where an answer to a prompt begins. `continued` is the text of the assistant's message that the prompt ends with, where it is to
+    /// go on.
+    pub fn start(&self, prompt: &str, continued: Option<&str>) -> Start {
+        if self.format == Some(Format::Harmony) {
+            let message = prompt.rsplit_once("<|start|>").map_or("", |(_, message)| message);
+            return match message.contains("<|message|>") {
+                true if message.contains("<|channel|>analysis") => Start::Thought,
+                true => Start::Content,
+                false => Start::Fresh,
+            };
+        }
+        let Some(Thinking { open, close, .. }) = self.thinking else {
+            return if continued.is_some_and(|text| !text.trim().is_empty()) { Start::Content } else { Start::Fresh };
+        };
+        let opened = match continued {
+            Some(text) => match (text.rfind(open), text.rfind(close)) {
+                (Some(open), close) => close.is_none_or(|close| close < open),
+                (None, _) => false,
+            },
+            None => prompt.trim_end().ends_with(open.trim_end()),
+        };
+        match continued {
+            _ if opened => Start::Thought,
+            Some(text) if !text.trim().is_empty() => Start::Content,
+            _ => Start::Fresh,
+        }
     }
 
     /// Every mark that is read. Those that are control tokens have to be part of the text.

@@ -126,6 +126,10 @@ impl Harmony {
         self.state = State::Body(kind, Scan::new(ENDS.to_vec()));
     }
 
+    pub(crate) fn is_thinking(&self) -> bool {
+        matches!(self.state, State::Body(Kind::Thought, _))
+    }
+
     pub(crate) fn finish(&mut self, out: &mut Out) {
         match std::mem::replace(&mut self.state, State::Before(false)) {
             State::Body(kind, mut scan) => give(kind, &scan.rest(), out),

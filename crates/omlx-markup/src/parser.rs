@@ -50,6 +50,15 @@ impl Parser {
         Self { out: Out::default(), inner }
     }
 
+    /// Whether what comes next is a thought, as far as is known.
+    pub fn is_thinking(&self) -> bool {
+        match &self.inner {
+            Inner::Plain => false,
+            Inner::Marked(marked) => matches!(marked.mode, Mode::Thought { .. }),
+            Inner::Harmony(harmony) => harmony.is_thinking(),
+        }
+    }
+
     /// Takes more text; gives what is certain now.
     pub fn push(&mut self, text: &str) -> Vec<Piece> {
         match &mut self.inner {

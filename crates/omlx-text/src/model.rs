@@ -111,7 +111,18 @@ impl TextModel {
 
     /// A session that turns an answer's ids into text and watches for `stops`.
     pub fn session(&self, stops: &[String]) -> Session {
-        Session::new(self.tokenizer.pieces.clone(), stops)
+        self.session_showing(stops, &[])
+    }
+
+    /// The same, where control tokens of these names are part of the text: whoever reads a model's calls needs the marks around them.
+    pub fn session_showing(&self, stops: &[String], marks: &[&str]) -> Session {
+        let shown = marks.iter().filter_map(|mark| self.token_id(mark)).collect();
+        Session::new(self.tokenizer.pieces.clone(), stops, shown)
+    }
+
+    /// The text of the chat template, the one for tools included; empty without one.
+    pub fn template_text(&self) -> String {
+        self.template.as_ref().map(Template::text).unwrap_or_default()
     }
 
     /// One more than the largest id. The model's embedding may have fewer or more rows.

@@ -18,26 +18,33 @@ pub struct Piece {
 /// The text of one answer, token by token.
 ///
 /// The answer continues a prompt, so a first token that begins with a space keeps it. Special tokens have
-/// no text. All pieces joined are the same text however the tokens were cut; work per token is constant.
+/// no text, but for those that the session was told to show. All pieces joined are the same text however the tokens were cut; work per token is constant.
 #[derive(Debug)]
 pub struct Session {
     pieces: Arc<Pieces>,
     decoder: Decoder,
     stops: Stops,
+    /// Special tokens that have a text all the same.
+    shown: Vec<u32>,
 }
 
 impl Session {
-    pub(crate) fn new(pieces: Arc<Pieces>, stops: &[String]) -> Self {
-        Self { pieces, decoder: Decoder::default(), stops: Stops::new(stops) }
+    pub(crate) fn new(pieces: Arc<Pieces>, stops: &[String], shown: Vec<u32>) -> Self {
+        Self { pieces, decoder: Decoder::default(), stops: Stops::new(stops), shown }
     }
 
     /// Takes the next token. An id beyond the vocabulary has no text.
     pub fn push(&mut self, id: u32) -> Piece {
         let mut text = String::new();
-        if self.pieces.kind(id) == Kind::Text {
+        if self.pieces.kind(id) == Kind::Text || self.shown.contains(&id) {
             self.decoder.push(self.pieces.bytes(id), &mut text);
         }
         self.offer(&text)
+    }
+
+    /// The stop string that was found.
+    pub fn found(&self) -> Option<&str> {
+        self.stops.found()
     }
 
     /// Ends the answer: gives what was held back. Bytes of an unfinished character become one U+FFFD.

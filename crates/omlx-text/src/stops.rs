@@ -50,8 +50,10 @@ pub(crate) struct Stops {
     start: usize,
     /// Bytes of the whole text that the automata have seen.
     seen: usize,
-    /// Start of the earliest complete match.
-    best: Option<usize>,
+    /// Start of the earliest complete match, and which stop string it is.
+    best: Option<(usize, usize)>,
+    /// Which one was found.
+    found: Option<usize>,
     stopped: bool,
 }
 
@@ -74,17 +76,17 @@ impl Stops {
         self.held.push_str(text);
         for byte in text.bytes() {
             self.seen += 1;
-            for matcher in &mut self.matchers {
+            for (which, matcher) in self.matchers.iter_mut().enumerate() {
                 if matcher.advance(byte) {
                     let start = self.seen - matcher.stop.len();
-                    self.best = Some(self.best.map_or(start, |best| best.min(start)));
+                    self.best = Some(self.best.filter(|best| best.0 <= start).unwrap_or((start, which)));
                 }
             }
             if self.is_decided() {
                 return self.cut(out);
             }
         }
-        let sure = self.growing().min(self.best.unwrap_or(self.seen));
+        let sure = self.growing().min(self.best.map_or(self.seen, |(start, _)| start));
         self.release(sure, out);
         false
     }
@@ -98,6 +100,11 @@ impl Stops {
         false
     }
 
+    /// The stop string that was found.
+    pub(crate) fn found(&self) -> Option<&str> {
+        str::from_utf8(&self.matchers.get(self.found?)?.stop).ok()
+    }
+
     /// The earliest place where a stop string may have begun that is not complete.
     fn growing(&self) -> usize {
         let longest = self.matchers.iter().filter(|m| m.matched < m.stop.len()).map(|m| m.matched).max();
@@ -106,12 +113,13 @@ impl Stops {
 
     /// Whether nothing that is still growing could begin before the earliest match.
     fn is_decided(&self) -> bool {
-        self.best.is_some_and(|best| self.growing() >= best)
+        self.best.is_some_and(|(start, _)| self.growing() >= start)
     }
 
     fn cut(&mut self, out: &mut String) -> bool {
-        if let Some(best) = self.best.take() {
-            self.release(best, out);
+        if let Some((start, which)) = self.best.take() {
+            self.found = Some(which);
+            self.release(start, out);
         }
         self.held.clear();
         self.stopped = true;

@@ -152,6 +152,11 @@ impl Template {
         Ok(Some(Self { env: environment(), syntax, sources: compiled, named }))
     }
 
+    /// The texts of all templates, one after the other.
+    pub(crate) fn text(&self) -> String {
+        self.sources.values().map(|source| source.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
     /// Renders once.
     pub(crate) fn render(&self, context: &Context<'_>) -> Result<String> {
         let tool_use = context.tools.and_then(|_| self.sources.get("tool_use"));

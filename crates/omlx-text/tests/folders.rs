@@ -222,3 +222,13 @@ proptest! {
         prop_assert_eq!((stopped || last.stopped, text.as_str()), (at.is_some(), &whole[..at.unwrap_or(whole.len())]));
     }
 }
+
+/// A control token is part of the text where whoever reads it asks for it by name.
+#[test]
+fn a_session_that_shows_marks() {
+    let model = load(&[]).unwrap();
+    let special = (0..u32::try_from(model.vocab()).unwrap()).find(|id| model.is_special(*id)).expect("a control token");
+    let name = String::from_utf8(model.token_bytes(special)).unwrap();
+    assert_eq!(model.session(&[]).push(special).text, "");
+    assert_eq!(model.session_showing(&[], &[&name, "<nothing>"]).push(special).text, name);
+}

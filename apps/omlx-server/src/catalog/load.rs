@@ -15,6 +15,7 @@ use omlx_engine::{Place, Turnstile};
 use omlx_http::{Bounds, OpenError, Owner, Served, Settings};
 use omlx_kv::tier::Tiers;
 use omlx_kv::{KvGroup, KvLayout};
+use omlx_markup::Markup;
 use omlx_models::{LoadOptions, Loaded, Model, ModelCard};
 use omlx_text::TextModel;
 use tokio::sync::watch;
@@ -139,15 +140,17 @@ impl Loader {
         let settling = self.promises.settle(expected, card.weight_bytes);
         let mut served = self.open(id, path, (text, model, &card), settling)?;
         served.owner.model = own;
+        served.markup = own.markup(&served.text);
         tracing::info!(
-            "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}",
+            "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}; {}",
             start.elapsed().as_secs_f32(),
             card.arch,
             card.parameters as f64 / 1e6,
             readable(card.weight_bytes),
             mixture(&card),
             served.bounds.most(),
-            Drawing { owner: &served.owner, author: served.text.defaults() }
+            Drawing { owner: &served.owner, author: served.text.defaults() },
+            speaks(served.markup)
         );
         Ok(served)
     }
@@ -222,7 +225,8 @@ impl Loader {
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: self.tiers.clone() };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
         let owner = Owner { all: self.settings.sampling, ..Owner::default() };
-        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner })
+        let markup = owner.model.markup(&text);
+        Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner, markup })
     }
 
     /// A folder full of blocks that no model here can use looks like a cache that does not work.
@@ -320,6 +324,13 @@ pub(super) fn read(path: &Path, device: &Device, kv: DType) -> Read {
     let loaded = loaded.map_err(|error| Failure::Unusable(error.to_string()))?;
     let text = text.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     Ok((text.map_err(|error| Failure::Unusable(error.to_string()))?, loaded))
+}
+
+/// How the model writes calls and thoughts, for the log.
+fn speaks(markup: Markup) -> String {
+    let word = |format: Option<String>| format.unwrap_or_else(|| "none".to_owned());
+    let (format, thinking) = (markup.format.map(|f| f.to_string()), markup.thinking.map(|t| t.to_string()));
+    format!("tool_format {}, thinking {}", word(format), word(thinking))
 }
 
 /// The types that the weights are stored in, the most used one first: files named after one type hold several.

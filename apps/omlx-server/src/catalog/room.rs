@@ -41,7 +41,7 @@ enum Door {
     Closed,
     /// Holds `None` until the load has ended.
     Opening(watch::Receiver<Option<Outcome>>),
-    Open(Served),
+    Open(Box<Served>),
 }
 
 impl Room {
@@ -87,7 +87,7 @@ impl Room {
         let mut opening = {
             let mut state = self.state();
             match &state.door {
-                Door::Open(served) if served.engine.is_alive() => return Ok(served.clone()),
+                Door::Open(served) if served.engine.is_alive() => return Ok(served.as_ref().clone()),
                 Door::Opening(outcome) => outcome.clone(),
                 _ if *stopping.borrow() => return Err(OpenError::Stopping),
                 Door::Open(_) | Door::Closed => {
@@ -126,7 +126,7 @@ impl Room {
         match &loaded {
             Ok(served) => {
                 state.failure = None;
-                state.door = Door::Open(served.clone());
+                state.door = Door::Open(Box::new(served.clone()));
             }
             Err(failure) => {
                 state.said &= state.failure.as_ref().is_some_and(|known| known.like(failure));

@@ -24,20 +24,20 @@ pub(super) const MOST_LOGPROBS: u64 = 20;
 
 /// What a request asks for, apart from its prompt.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     /// As the client wrote it, and as the answer repeats it.
-    pub(super) model: String,
-    pub(super) stream: bool,
+    pub(crate) model: String,
+    pub(crate) stream: bool,
     /// Whether a stream ends with its usage.
-    pub(super) usage: bool,
+    pub(crate) usage: bool,
     /// Answers per prompt.
-    pub(super) n: usize,
-    pub(super) stops: Vec<String>,
-    pub(super) settings: Settings,
-    pub(super) logit_bias: Vec<(u32, f32)>,
-    pub(super) seed: Option<u64>,
-    pub(super) ignore_eos: bool,
-    pub(super) priority: Priority,
+    pub(crate) n: usize,
+    pub(crate) stops: Vec<String>,
+    pub(crate) settings: Settings,
+    pub(crate) logit_bias: Vec<(u32, f32)>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) ignore_eos: bool,
+    pub(crate) priority: Priority,
 }
 
 impl Ask {
@@ -58,6 +58,7 @@ impl Ask {
                 .max_completion_tokens
                 .or(common.max_tokens)
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            ..Settings::default()
         };
         Ok(Ask {
             model: common.model.filter(|model| !model.is_empty()).ok_or(Error::Missing("model".into()))?,
@@ -78,8 +79,34 @@ impl Ask {
 }
 
 impl Ask {
+    /// One answer, with nothing said but this.
+    pub(crate) fn one(model: String, settings: Settings, stops: Vec<String>, priority: Priority) -> Self {
+        Ask {
+            model,
+            stream: false,
+            usage: false,
+            n: 1,
+            stops,
+            settings,
+            logit_bias: Vec::new(),
+            seed: None,
+            ignore_eos: false,
+            priority,
+        }
+    }
+
+    /// How tokens are drawn, where a request may say no more than this.
+    pub(crate) fn drawing(temperature: Option<f64>, top_p: Option<f64>, k: Option<i64>) -> Result<Settings, Error> {
+        Ok(Settings {
+            temperature: number(Parameter::Temperature, temperature)?,
+            top_p: number(Parameter::TopP, top_p)?,
+            top_k: k.map(top_k).transpose()?,
+            ..Settings::default()
+        })
+    }
+
     /// What an engine's refusal of this request is about; `prompt` is the parameter that holds the prompt.
-    pub(super) fn blame(&self, prompt: &'static str) -> Blame {
+    pub(crate) fn blame(&self, prompt: &'static str) -> Blame {
         Blame { prompt, biased: self.logit_bias.iter().map(|(id, _)| *id).collect() }
     }
 }

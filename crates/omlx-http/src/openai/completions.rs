@@ -3,19 +3,21 @@
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use omlx_markup::Piece;
 use omlx_text::TextModel;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
 use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
 use super::models::open;
 use super::refuse;
-use super::start::{Prompt, Terms, prepare, start};
+use super::start::{Prompt, Terms, start};
 use super::wire::{self, Completion, CompletionRequest, TextChoice, TextLogprobs, TopMap, Usage};
 use crate::account::Account;
-use crate::answer::{Part, Scored, word};
+use crate::answer::{Part, Reading, Scored};
 use crate::body::Body;
 use crate::catalog::Served;
 use crate::error::Error;
+use crate::prepare::prepare;
 use crate::router::App;
 
 /// New tokens when neither the request nor the model's settings say, as in OpenAI's API.
@@ -73,11 +75,14 @@ pub(super) fn check_count(prompt: &wire::Prompt, n: usize, most: usize) -> Resul
 }
 
 fn encode_within(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize) -> omlx_text::Result<Vec<Prompt>> {
-    let from_text =
-        |prompt: String| Ok(Prompt { tokens: text.encode_within(&prompt, true, most)?, echo: echo.then_some(prompt) });
+    let reading = Reading::default;
+    let from_text = |prompt: String| {
+        let tokens = text.encode_within(&prompt, true, most)?;
+        Ok(Prompt { tokens, echo: echo.then_some(prompt), reading: reading() })
+    };
     let from_ids = |tokens: Vec<u32>| {
         let echo = if echo { Some(text.decode(&tokens, true)?) } else { None };
-        Ok(Prompt { tokens, echo })
+        Ok(Prompt { tokens, echo, reading: reading() })
     };
     match prompt {
         wire::Prompt::Text(text) => Ok(vec![from_text(text)?]),
@@ -90,11 +95,13 @@ fn encode_within(text: &TextModel, prompt: wire::Prompt, echo: bool, most: usize
 /// The chunk of one part.
 pub(super) fn chunk(head: &Head, index: usize, part: Part) -> String {
     let choice = match part {
-        Part::Text { text, scored } => {
+        Part::Said { piece, scored } => {
+            // Nothing is looked for in a completion, so all of it is text.
+            let Piece::Text(text) = piece else { unreachable!("a completion has text alone") };
             TextChoice { index, text, logprobs: scored.map(|scored| text_logprobs(&[scored])), finish_reason: None }
         }
         Part::End { why, .. } => {
-            TextChoice { index, text: String::new(), logprobs: None, finish_reason: Some(word(why)) }
+            TextChoice { index, text: String::new(), logprobs: None, finish_reason: Some(why.word()) }
         }
     };
     line(head, vec![choice], head.usage.then_some(None))
@@ -109,7 +116,7 @@ pub(super) fn closing(head: &Head, usage: Usage) -> String {
 pub(super) fn whole(head: &Head, choices: Vec<Choice>, logprobs: bool, usage: Usage) -> String {
     let choice = |(index, choice): (usize, Choice)| TextChoice {
         index,
-        text: choice.text,
+        text: choice.said.text,
         logprobs: logprobs.then(|| text_logprobs(&choice.scored)),
         finish_reason: Some(choice.finish),
     };

@@ -11,12 +11,13 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use futures_util::stream::{iter, select_all};
 use omlx_api::Fault;
+use omlx_markup::Piece;
 use serde::Serialize;
 
 use super::ask::Ask;
-use super::wire::{PromptTokens, Usage};
+use super::wire::{CompletionTokens, PromptTokens, Usage};
 use super::{chat, completions};
-use crate::answer::{Answer, Part, Scored, word};
+use crate::answer::{Answer, Part, Scored};
 use crate::entropy::random;
 use crate::error::{Blame, Error};
 use crate::sse;
@@ -46,12 +47,50 @@ pub(super) struct Head {
     pub(super) model: String,
     /// In a stream: whether its usage comes last.
     pub(super) usage: bool,
+    /// Whether ids of calls are short.
+    pub(super) short_ids: bool,
+}
+
+impl Head {
+    /// A new id for a call.
+    pub(super) fn call_id(&self) -> String {
+        match self.short_ids {
+            true => format!("{:09x}", random() >> 28),
+            false => format!("call_{:016x}{:08x}", random(), random() >> 32),
+        }
+    }
+}
+
+/// What an answer comes to.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) thought: String,
+    /// Id, name and arguments.
+    pub(super) calls: Vec<(String, String, String)>,
+}
+
+impl Said {
+    fn add(&mut self, head: &Head, piece: Piece) {
+        match piece {
+            Piece::Text(text) => self.text.push_str(&text),
+            Piece::Thought(text) => self.thought.push_str(&text),
+            Piece::Call { name, id } => {
+                self.calls.push((id.unwrap_or_else(|| head.call_id()), name, String::new()));
+            }
+            Piece::Arguments(text) => {
+                if let Some((_, _, arguments)) = self.calls.last_mut() {
+                    arguments.push_str(&text);
+                }
+            }
+        }
+    }
 }
 
 /// One whole answer of the request.
 #[derive(Debug)]
 pub(super) struct Choice {
-    pub(super) text: String,
+    pub(super) said: Said,
     pub(super) scored: Vec<Scored>,
     pub(super) finish: &'static str,
 }
@@ -67,6 +106,8 @@ pub(super) struct Manner {
     pub(super) n: usize,
     pub(super) logprobs: bool,
     pub(super) keep_alive: Option<Duration>,
+    /// Whether ids of calls are short.
+    pub(super) short_ids: bool,
     /// What an engine's refusal is about.
     pub(super) blame: Blame,
 }
@@ -75,7 +116,8 @@ impl Manner {
     /// What a checked request says of it; `keep_alive` is the server's.
     pub(super) fn of(form: Form, ask: Ask, logprobs: bool, keep_alive: Option<Duration>) -> Self {
         let blame = ask.blame(form.prompt());
-        Self { form, model: ask.model, stream: ask.stream, usage: ask.usage, n: ask.n, logprobs, keep_alive, blame }
+        let (stream, usage, n) = (ask.stream, ask.usage, ask.n);
+        Self { form, model: ask.model, stream, usage, n, logprobs, keep_alive, short_ids: false, blame }
     }
 }
 
@@ -87,7 +129,7 @@ pub(super) async fn deliver(manner: Manner, answers: Vec<Answer>) -> Result<Resp
         Form::Text => "cmpl",
     };
     let id = format!("{prefix}-{:016x}{:016x}", random(), random());
-    let head = Head { id, created, model: manner.model.clone(), usage: manner.usage };
+    let head = Head { id, created, model: manner.model.clone(), usage: manner.usage, short_ids: manner.short_ids };
     let choices = answers.len();
     let parts =
         select_all(answers.into_iter().enumerate().map(|(index, answer)| answer.map(move |part| (index, part))));
@@ -102,10 +144,12 @@ struct Tally {
     prompt: usize,
     cached: usize,
     completion: usize,
+    reasoning: usize,
 }
 
 impl Tally {
-    fn add(&mut self, first_of_prompt: bool, usage: omlx_api::Usage) {
+    fn add(&mut self, first_of_prompt: bool, usage: omlx_api::Usage, reasoning: usize) {
+        self.reasoning += reasoning;
         if first_of_prompt {
             self.prompt += usage.prompt;
             self.cached += usage.cached;
@@ -119,6 +163,7 @@ impl Tally {
             completion_tokens: self.completion,
             total_tokens: self.prompt + self.completion,
             prompt_tokens_details: PromptTokens { cached_tokens: self.cached },
+            completion_tokens_details: CompletionTokens { reasoning_tokens: self.reasoning },
         }
     }
 }
@@ -131,17 +176,17 @@ async fn whole(
 ) -> Result<Response, Error> {
     let mut tally = Tally::default();
     let mut choices: Vec<Choice> =
-        (0..choices).map(|_| Choice { text: String::new(), scored: Vec::new(), finish: "stop" }).collect();
+        (0..choices).map(|_| Choice { said: Said::default(), scored: Vec::new(), finish: "stop" }).collect();
     while let Some((index, part)) = parts.next().await {
         let choice = &mut choices[index];
         match part.map_err(|fault| Error::blamed(fault, &manner.blame))? {
-            Part::Text { text, scored } => {
-                choice.text.push_str(&text);
+            Part::Said { piece, scored } => {
+                choice.said.add(head, piece);
                 choice.scored.extend(scored);
             }
-            Part::End { why, usage } => {
-                choice.finish = word(why);
-                tally.add(index % manner.n == 0, usage);
+            Part::End { why, usage, reasoning } => {
+                choice.finish = why.word();
+                tally.add(index % manner.n == 0, usage, reasoning);
             }
         }
     }
@@ -171,6 +216,7 @@ async fn stream(
     let span = tracing::Span::current();
     let lines = async_stream::stream! {
         let mut tally = Tally::default();
+        let mut calls = vec![0; choices];
         for index in 0..choices {
             if let Form::Chat = manner.form {
                 yield chat::opening(&head, index);
@@ -179,11 +225,11 @@ async fn stream(
         while let Some((index, part)) = parts.next().await {
             match part {
                 Ok(part) => {
-                    if let Part::End { usage, .. } = &part {
-                        tally.add(index % manner.n == 0, *usage);
+                    if let Part::End { usage, reasoning, .. } = &part {
+                        tally.add(index % manner.n == 0, *usage, *reasoning);
                     }
                     yield match manner.form {
-                        Form::Chat => chat::chunk(&head, index, part),
+                        Form::Chat => chat::chunk(&head, (index, &mut calls[index]), part),
                         Form::Text => completions::chunk(&head, index, part),
                     };
                 }

@@ -4,32 +4,48 @@
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 
 use super::wire::{Model, ModelList};
+use crate::anthropic;
 use crate::catalog::{Card, OpenError, Served};
+use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::router::App;
 
 /// All models that can be served.
-pub(crate) async fn list(State(app): State<App>) -> Json<ModelList> {
-    let data = app.catalog.cards().into_iter().filter(|card| card.trouble.is_none()).map(model).collect();
-    Json(ModelList { object: "list", data })
+pub(crate) async fn list(State(app): State<App>, dialect: Dialect) -> Response {
+    let cards: Vec<Card> = app.catalog.cards().into_iter().filter(|card| card.trouble.is_none()).collect();
+    match dialect {
+        Dialect::OpenAi => {
+            let data = cards.into_iter().map(model).collect();
+            Json(ModelList { object: "list", data }).into_response()
+        }
+        Dialect::Anthropic => Json(anthropic::models::list(cards)).into_response(),
+    }
 }
 
 /// One model, by any name that a request may use; it answers with its full one.
-pub(crate) async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Result<Json<Model>, Error> {
+pub(crate) async fn one(
+    State(app): State<App>,
+    dialect: Dialect,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Error> {
     // What is no text names no model.
     let Ok(Path(id)) = id else { return Err(unknown(&app, "\u{fffd}".to_owned())) };
     match app.catalog.card(&id).map_err(|source| named(&app, &id, source))? {
         Card { id: name, trouble: Some(reason), .. } => {
             Err(Error::Open { name, source: OpenError::Unusable { reason } })
         }
-        card => Ok(Json(model(card))),
+        card => Ok(match dialect {
+            Dialect::OpenAi => Json(model(card)).into_response(),
+            Dialect::Anthropic => Json(anthropic::models::model(card)).into_response(),
+        }),
     }
 }
 
 /// The model that a request names.
-pub(super) async fn open(app: &App, name: &str) -> Result<Served, Error> {
+pub(crate) async fn open(app: &App, name: &str) -> Result<Served, Error> {
     app.catalog.open(name).await.map_err(|source| named(app, name, source))
 }
 

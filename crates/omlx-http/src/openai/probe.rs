@@ -42,11 +42,11 @@ pub(crate) async fn probe(
     let is_chat = body.value().get("messages").is_some_and(|messages| !messages.is_null());
     let (prompt, param) = if is_chat {
         refuse::chat(body.value())?;
-        let chat = chat::chat(body.read::<ChatRequest>()?)?;
+        let talk = chat::talk(body.read::<ChatRequest>()?)?;
         let served = open(&app, &ask.model).await?;
         account.opened(&served.id);
-        let tokens = chat::encode(&app, &served, chat, body.bytes()).await?;
-        ((served, Prompt { tokens, echo: None }), "messages")
+        let (tokens, reading) = talk.encode(&app, &served, ("messages", served.bounds.context), body.bytes()).await?;
+        ((served, Prompt { tokens, echo: None, reading }), "messages")
     } else {
         refuse::text(body.value())?;
         let prompt = body.read::<CompletionRequest>()?.prompt.ok_or(Error::Missing("messages` or `prompt".into()))?;

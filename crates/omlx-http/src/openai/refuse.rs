@@ -1,6 +1,6 @@
 //! What a request may ask for and this server cannot do: refused by name, never dropped in silence.
 //!
-//! Fields that leave the answer as it is (`user`, `metadata`, `store`, `prediction`, `parallel_tool_calls` ...) and names that
+//! Fields that leave the answer as it is (`user`, `metadata`, `store`, `prediction` ...) and names that
 //! nobody knows are let through. A field is also let through with the value that asks for nothing, since clients send
 //! such values unasked.
 
@@ -21,18 +21,16 @@ enum Idle {
     Flag(bool),
 }
 
-type Fields = &'static [(&'static str, Idle, &'static str)];
+type Fields<'a> = &'a [(&'static str, Idle, &'static str)];
 
 const LEAVE: &str = "leave it out";
 const TEXT_ONLY: &str = "this server answers in text only; leave it out or send [\"text\"]";
 const CONSTRAINED: &str = "answers are not held to a grammar or schema yet; leave it out";
-const REASONING: &str = "leave it out, or give what the model's chat template reads in `chat_template_kwargs`";
 
 /// On both routes: OpenAI's own fields, then those of other servers that would change the answer.
-const BOTH: Fields = &[
+const BOTH: Fields<'static> = &[
     ("modalities", Idle::Words(&["text"]), TEXT_ONLY),
     ("audio", Idle::Never, "this server answers in text only; leave it out"),
-    ("reasoning_effort", Idle::Words(&["none"]), REASONING),
     ("verbosity", Idle::Words(&["medium"]), "leave it out, or ask for it in a message"),
     ("web_search_options", Idle::Never, LEAVE),
     ("functions", Idle::Empty, LEAVE),
@@ -63,18 +61,19 @@ const BOTH: Fields = &[
     ("xtc_probability", Idle::Number(0.0), LEAVE),
 ];
 
-const CHAT: Fields = &[
+const CHAT: Fields<'static> = &[
     ("prompt", Idle::Never, "this route reads `messages`; send prompts to /v1/completions"),
     ("echo", Idle::Flag(false), LEAVE),
     ("chat_template", Idle::Never, "put it into the model's folder as chat_template.jinja"),
     ("documents", Idle::Empty, "leave it out, or put them into a message"),
-    ("add_generation_prompt", Idle::Flag(true), LEAVE),
-    ("continue_final_message", Idle::Flag(false), LEAVE),
 ];
 
-const TEXT: Fields = &[
+const TEXT: Fields<'static> = &[
     ("messages", Idle::Never, "this route reads `prompt`; send messages to /v1/chat/completions"),
     ("top_logprobs", Idle::Number(0.0), "give the number in `logprobs`"),
+    ("tools", Idle::Empty, "send tools to /v1/chat/completions"),
+    ("tool_choice", Idle::Words(&["none", "auto"]), "send tools to /v1/chat/completions"),
+    ("reasoning_effort", Idle::Words(&["none"]), "send it to /v1/chat/completions"),
 ];
 
 /// Refuses what the chat route cannot honour.
@@ -84,12 +83,15 @@ pub(super) fn chat(body: &Value) -> Result<(), Error> {
 
 /// Refuses what the completions route cannot honour.
 pub(super) fn text(body: &Value) -> Result<(), Error> {
+    // A choice of none asks for nothing.
+    if body.get("tool_choice").is_some_and(|choice| choice == "none") {
+        return fields(body, &TEXT.iter().copied().filter(|(name, ..)| *name != "tools").collect::<Vec<_>>());
+    }
     fields(body, TEXT)
 }
 
 /// Refuses what neither route can honour.
 pub(super) fn both(body: &Value, common: &Common) -> Result<(), Error> {
-    tools(common)?;
     if common.best_of.is_some_and(|best| best != common.n.unwrap_or(1)) {
         return Err(unsupported("best_of", "leave it out or set it to `n`"));
     }
@@ -102,24 +104,7 @@ pub(super) fn both(body: &Value, common: &Common) -> Result<(), Error> {
     fields(body, BOTH)
 }
 
-/// Tools that the model would have to be offered.
-fn tools(common: &Common) -> Result<(), Error> {
-    let given = common.tools.as_ref().is_some_and(|tools| !tools.is_empty());
-    match common.tool_choice.as_ref() {
-        Some(choice) if choice == "none" => Ok(()),
-        None if given => Err(unsupported("tools", "leave it out or send `tool_choice: \"none\"`")),
-        Some(choice) if given && choice == "auto" => {
-            Err(unsupported("tools", "leave it out or send `tool_choice: \"none\"`"))
-        }
-        Some(choice) if choice != "auto" => {
-            let param = if given { "tools" } else { "tool_choice" };
-            Err(unsupported(param, "use `tool_choice: \"none\"`, or leave both out"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn fields(body: &Value, fields: Fields) -> Result<(), Error> {
+fn fields(body: &Value, fields: Fields<'_>) -> Result<(), Error> {
     for (name, idle, way_out) in fields {
         match body.get(name) {
             Some(value) if !idle.is(value) => return Err(unsupported(name, way_out)),

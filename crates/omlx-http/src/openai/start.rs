@@ -2,65 +2,39 @@
 //!
 //! Whatever can be refused without the engine is refused here, before any stream begins.
 
-use std::sync::Arc;
-
 use omlx_api::{Fault, Generate, Refusal, Sampling};
 
 use super::ask::Ask;
 use crate::account::Account;
-use crate::answer::Answer;
+use crate::answer::{Answer, Reading};
 use crate::catalog::{Bounds, Served};
 use crate::entropy::random;
 use crate::error::Error;
 use crate::metrics::{Ended, Metrics};
-use crate::router::App;
 use crate::sampling::resolve;
 
 /// A prompt in token ids, and the text to repeat before its answers.
 #[derive(Debug)]
-pub(super) struct Prompt {
-    pub(super) tokens: Vec<u32>,
-    pub(super) echo: Option<String>,
+pub(crate) struct Prompt {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) echo: Option<String>,
+    /// How its answers are read.
+    pub(crate) reading: Reading,
 }
 
 /// What the two routes decide differently.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// The parameter that holds the prompt.
-    pub(super) param: &'static str,
+    pub(crate) param: &'static str,
     /// Log-probabilities wanted, as in [`Generate::logprobs`].
-    pub(super) logprobs: Option<usize>,
+    pub(crate) logprobs: Option<usize>,
     /// Most new tokens when nobody says; `None`: what the context leaves.
-    pub(super) most: Option<usize>,
-}
-
-/// Text that is prepared at the same time, in KiB; a larger one is prepared alone. Encoding takes a few hundred bytes per byte.
-pub(crate) const PREPARING_KIB: u32 = 4 << 10;
-
-/// Runs `encode`, which may take long, away from the threads that serve connections. Waits while much is being prepared; who
-/// leaves while it waits costs nothing. `encode` may give up on a text that is certain to fill the `context`, and on no other: whether
-/// one that only memory is too small for fills the context too decides what its client is told.
-pub(super) async fn prepare<T: Send + 'static>(
-    app: &App,
-    (param, context): (&'static str, usize),
-    bytes: usize,
-    encode: impl FnOnce() -> omlx_text::Result<T> + Send + 'static,
-) -> Result<T, Error> {
-    let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, PREPARING_KIB);
-    let room = Arc::clone(&app.preparing).acquire_many_owned(kib).await.expect("the semaphore is never closed");
-    let work = move || {
-        let _room = room;
-        encode()
-    };
-    match tokio::task::spawn_blocking(work).await.map_err(|_panicked| Error::Preparation)? {
-        Ok(done) => Ok(done),
-        Err(omlx_text::Error::TooManyTokens { least, .. }) => Err(Error::FarTooLong { param, least, context }),
-        Err(source) => Err(Error::Text { param, source }),
-    }
+    pub(crate) most: Option<usize>,
 }
 
 /// Starts `n` answers to each prompt; answer `i` of prompt `p` stands at `p * n + i`.
-pub(super) async fn start(
+pub(crate) async fn start(
     (metrics, account): (&Metrics, &Account),
     served: &Served,
     ask: &Ask,
@@ -101,7 +75,8 @@ pub(super) async fn start(
                     watch.end(Ended::Failed(error.code()));
                     error
                 })?;
-                Answer::new(ticket, &served.text, &ask.stops, prompt.tokens.len(), watch)
+                let stops = &ask.stops;
+                Answer::new(ticket, &served.text, stops, &prompt.reading, (prompt.tokens.len(), watch))
             };
             answers.push(match &prompt.echo {
                 Some(text) => answer.led_by(text.clone()),

@@ -37,8 +37,6 @@ pub(super) struct Common {
     pub(super) response_format: Option<Object<ResponseFormat>>,
     pub(super) service_tier: Option<String>,
     pub(super) priority: Option<i64>,
-    pub(super) tools: Option<Vec<Value>>,
-    pub(super) tool_choice: Option<Value>,
     pub(super) best_of: Option<u64>,
 }
 
@@ -96,6 +94,12 @@ pub(super) struct ChatRequest {
     pub(super) logprobs: Option<bool>,
     pub(super) top_logprobs: Option<u64>,
     pub(super) chat_template_kwargs: Option<Map<String, Value>>,
+    pub(super) parallel_tool_calls: Option<bool>,
+    pub(super) reasoning_effort: Option<String>,
+    pub(super) add_generation_prompt: Option<bool>,
+    pub(super) continue_final_message: Option<bool>,
+    pub(super) tools: Option<Vec<Value>>,
+    pub(super) tool_choice: Option<Value>,
 }
 
 /// What the completions route takes besides.
@@ -137,11 +141,17 @@ pub(super) struct Usage {
     pub(super) completion_tokens: usize,
     pub(super) total_tokens: usize,
     pub(super) prompt_tokens_details: PromptTokens,
+    pub(super) completion_tokens_details: CompletionTokens,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct PromptTokens {
     pub(super) cached_tokens: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct CompletionTokens {
+    pub(super) reasoning_tokens: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -155,7 +165,26 @@ pub(super) struct ChatChoice {
 #[derive(Debug, Serialize)]
 pub(super) struct Message {
     pub(super) role: &'static str,
-    pub(super) content: String,
+    /// `null` where there are calls alone.
+    pub(super) content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<ToolCall>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ToolCall {
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) function: Function,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) arguments: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -172,6 +201,28 @@ pub(super) struct Delta {
     pub(super) role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_calls: Option<[ToolCallDelta; 1]>,
+}
+
+/// A call that begins, or more of its arguments.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ToolCallDelta {
+    pub(super) index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<&'static str>,
+    pub(super) function: FunctionDelta,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct FunctionDelta {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) arguments: String,
 }
 
 #[derive(Debug, Serialize)]

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use omlx_markup::UnknownName;
 use thiserror::Error;
 
 use super::{OutOfRange, Parameter, Settings};
@@ -30,6 +31,9 @@ pub enum Unsettable {
         /// The value.
         value: String,
     },
+    /// A format that nobody knows.
+    #[error("{0}, none")]
+    Format(UnknownName),
     /// A count that is no whole number.
     #[error("{name} has to be a whole number of {least} or more, found `{value}`")]
     Count {
@@ -42,8 +46,8 @@ pub enum Unsettable {
     },
 }
 
-const NAMES: &str =
-    "temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, max_tokens";
+const NAMES: &str = "temperature, top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, max_tokens, \
+                     tool_format, thinking";
 
 impl FromStr for Settings {
     type Err = Unsettable;
@@ -77,9 +81,19 @@ impl Settings {
             "frequency_penalty" => self.frequency_penalty = float(Parameter::FrequencyPenalty)?,
             "top_k" => self.top_k = count(0)?,
             "max_tokens" => self.max_tokens = count(1)?,
+            "tool_format" => self.tool_format = Some(named(value)?),
+            "thinking" => self.thinking = Some(named(value)?),
             _ => return Err(Unsettable::Name { name: name.to_owned() }),
         }
         Ok(self)
+    }
+}
+
+/// A format by its name, or none.
+fn named<T: FromStr<Err = UnknownName>>(value: &str) -> Result<Option<T>, Unsettable> {
+    match value {
+        "none" => Ok(None),
+        value => value.parse().map(Some).map_err(Unsettable::Format),
     }
 }
 
@@ -91,11 +105,14 @@ mod tests {
 
     #[test]
     fn written_settings() {
-        let settings: Settings = "temperature=0, top-k=5,max_tokens=16,presence_penalty=-1,top_k=6".parse().unwrap();
+        let text = "temperature=0, top-k=5,max_tokens=16,presence_penalty=-1,top_k=6,tool-format=Hermes,thinking=none";
+        let settings: Settings = text.parse().unwrap();
         let expected = Settings {
             temperature: Some(0.0),
             top_k: Some(6),
             presence_penalty: Some(-1.0),
+            tool_format: Some(Some(omlx_markup::Format::Hermes)),
+            thinking: Some(None),
             max_tokens: Some(16),
             ..Settings::default()
         };
@@ -109,6 +126,7 @@ mod tests {
             ("top_k=-1", "top_k has to be a whole number of 0 or more, found `-1`"),
             ("max_tokens=0", "max_tokens has to be a whole number of 1 or more, found `0`"),
             ("max_tokens=1,", "`` is not NAME=VALUE"),
+            ("tool_format=quen", "`quen` is no tool format; there are harmony, kimi_k2"),
         ] {
             let error = text.parse::<Settings>().unwrap_err().to_string();
             assert!(error.starts_with(said), "{text}: {error}");

@@ -44,6 +44,7 @@ fn mod_6_every_other_value() {
         presence_penalty: Some(0.13),
         frequency_penalty: Some(0.14),
         max_tokens: Some(10),
+        ..Settings::default()
     };
     let model = Settings {
         temperature: Some(0.2),
@@ -54,6 +55,7 @@ fn mod_6_every_other_value() {
         presence_penalty: Some(0.23),
         frequency_penalty: Some(0.24),
         max_tokens: Some(20),
+        ..Settings::default()
     };
     let author = SamplingDefaults {
         temperature: Some(0.3),
@@ -73,6 +75,7 @@ fn mod_6_every_other_value() {
         presence_penalty: Some(0.43),
         frequency_penalty: Some(0.44),
         max_tokens: Some(40),
+        ..Settings::default()
     };
     let (nobody, silent) = (Settings::default(), SamplingDefaults::default());
     let check =

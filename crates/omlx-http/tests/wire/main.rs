@@ -2,6 +2,7 @@
 //!
 //! Each file is one subject; `rig.rs` is the engine that says a script and the catalog around it.
 
+mod anthropic;
 mod auth;
 mod cancel;
 mod context;
@@ -15,4 +16,6 @@ mod params;
 mod rig;
 mod stream;
 mod text;
+mod thinking;
+mod tools;
 mod usage;

@@ -45,6 +45,7 @@ pub(crate) struct Parts {
     /// Tokens that the memory for keys and values holds.
     pub(crate) capacity: usize,
     pub(crate) depth: usize,
+    pub(crate) context: usize,
     /// Changes the model's folder before it is loaded.
     pub(crate) change: fn(&Path),
     /// `None`: say the script.
@@ -56,7 +57,7 @@ pub(crate) struct Parts {
 impl Default for Parts {
     fn default() -> Self {
         let (config, owner) = (Config::default(), Owner::default());
-        Parts { config, owner, capacity: 1 << 20, depth: 64, change: |_| {}, act: None, memory: None }
+        Parts { config, owner, capacity: 1 << 20, depth: 64, context: CONTEXT, change: |_| {}, act: None, memory: None }
     }
 }
 
@@ -87,8 +88,10 @@ impl Rig {
         let text = Arc::new(TextModel::load(folder.path()).expect("the parrot's text"));
         let (engine, mailbox) = channel(parts.depth);
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let bounds = Bounds { context: CONTEXT, capacity: parts.capacity };
-        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, owner: parts.owner };
+        let bounds = Bounds { context: parts.context, capacity: parts.capacity };
+        let markup = parts.owner.model.markup(&text);
+        let owner = parts.owner;
+        let served = Served { id: MODEL.to_owned(), engine, text: text.clone(), bounds, owner, markup };
         let router = router(Arc::new(House { served, memory }), parts.config.clone());
         (Rig { router, text, asked }, mailbox, script)
     }

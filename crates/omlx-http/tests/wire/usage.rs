@@ -15,7 +15,7 @@ async fn check(path: &str, patch: Value, prompts: usize, cached: usize, completi
     assert_eq!(status, 200, "{answer}");
     let prompt = rig.asked()[0].tokens.len() * prompts;
     let expected = json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": cached}});
+        "prompt_tokens_details": {"cached_tokens": cached}, "completion_tokens_details": {"reasoning_tokens": 0}});
     assert_eq!(answer["usage"], expected, "{path} {patch}");
 
     let (events, done) = rig.stream(path, &with(&body, &json!({"stream_options": {"include_usage": true}}))).await;
