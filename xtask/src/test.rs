@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::shell::{self, Done, Failed, Flags};
 use crate::{dist, models};
 
-/// The script that drives the server with the official Python client.
-const CLIENT: &str = "apps/omlx-server/tests/openai_client.py";
+/// The script that drives the server with the official Python clients.
+const CLIENT: &str = "apps/omlx-server/tests/python_clients.py";
 
 /// One thing to run.
 struct Step {
@@ -18,8 +18,8 @@ struct Step {
 /// Its part of the help.
 pub(crate) const HELP: &str =
     "  test              Run every test there is, in one go: format, lints, units, properties, golden,
-                    documentation, packages, and the official Python client against the real server.
-      --quick           without what needs a network: models, packages, the Python client
+                    documentation, packages, and the official Python clients against the real server.
+      --quick           without what needs a network: models, packages, the Python clients
 ";
 
 /// `cargo xtask test`.
@@ -86,7 +86,7 @@ fn steps(quick: bool) -> Done<Vec<Step>> {
         // the binary that the tests have built: a release build would compile everything once more
         client.arg(CLIENT).arg("--server").arg(shell::target_dir()?.join("debug/omlx-server"));
         client.current_dir(shell::root());
-        steps.push(Step { name: "python client", command: client });
+        steps.push(Step { name: "python clients", command: client });
         let dir = models::cache()?;
         for step in &mut steps {
             // tests that need a model then fail without it, where else they would pass over it

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -38,12 +38,14 @@ impl<S: Sync> FromRequestParts<S> for Dialect {
 /// Says an error in the client's dialect.
 pub(crate) async fn speak(request: Request, next: Next) -> Response {
     let dialect = Dialect::of(request.uri().path(), request.headers());
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
     if dialect == Dialect::OpenAi {
         return response;
     }
     let Some(error) = response.extensions().get::<Arc<Error>>().cloned() else { return response };
     let body = serde_json::to_string(&error.anthropic(None)).expect("texts alone");
+    // The length is that of the body that was.
+    response.headers_mut().remove(header::CONTENT_LENGTH);
     response.map(|_| Body::from(body))
 }
 

@@ -78,7 +78,8 @@ impl Talk {
 /// Tells the template how hard to think, where it can be told; a model that thinks anyway does so. False where it can do neither.
 fn think(chat: &mut Chat, served: &Served, effort: &str) -> bool {
     let template = served.text.template_text();
-    let mut told = served.markup.thinking.is_some() || effort == "none";
+    // A vocabulary with the marks of thoughts is no sign that a model thinks.
+    let mut told = Markup::of_template(&template, |_| false).thinking.is_some() || effort == "none";
     // gpt-oss knows three words.
     let word = match effort {
         "none" | "minimal" if served.markup.format == Some(Format::Harmony) => "low",

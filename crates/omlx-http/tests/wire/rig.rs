@@ -151,6 +151,10 @@ pub(crate) async fn read(response: Response<Body>) -> (u16, HeaderMap, String) {
     let (head, body) = response.into_parts();
     let bytes = tokio::time::timeout(Duration::from_secs(10), body.collect()).await.expect("the body never ended");
     let bytes = bytes.expect("a whole body").to_bytes();
+    // A wrong length breaks the connection under the answer; only HEAD has one without a body.
+    if let Some(length) = head.headers.get(header::CONTENT_LENGTH).filter(|_| !bytes.is_empty()) {
+        assert_eq!(length.to_str().ok(), Some(bytes.len().to_string().as_str()));
+    }
     (head.status.as_u16(), head.headers, String::from_utf8(bytes.to_vec()).expect("UTF-8"))
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Drives omlx-server with the official `openai` client, on a tiny model and, where they are there, real ones: a
-folder, and the GGUF file that `cargo xtask demo` serves.
+"""Drives omlx-server with the official `openai` and `anthropic` clients, on a tiny model, on one that thinks and calls tools by a script, and,
+where they are there, on real ones: a folder, and the GGUF file that `cargo xtask demo` serves.
 
-  python3 apps/omlx-server/tests/openai_client.py [--server PATH] [--models DIR]
+  python3 apps/omlx-server/tests/python_clients.py [--server PATH] [--models DIR]
 
 Needs nothing but Python 3.9 and pip: it makes its own virtual environment below the target folder, once. Without
 --server it builds the server with cargo (release, since a real model takes part). Real models are looked for in
@@ -16,6 +16,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,7 +28,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[3]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
-OPENAI = "openai>=1.60"
+PACKAGES = ["openai==3.57.0", "anthropic==2.16.0"]
 KEY = "k-python-client"
 REAL = "smollm2-135m-instruct"
 DEMO = "gguf/SmolLM2-135M-Instruct.Q4_1.gguf"  # the very file that `cargo xtask demo` serves
@@ -35,22 +36,23 @@ DEMO = "gguf/SmolLM2-135M-Instruct.Q4_1.gguf"  # the very file that `cargo xtask
 
 def own_environment():
     """Runs this script again inside its environment, unless it is there already."""
-    home = TARGET / "openai-client"
+    home = TARGET / "python-clients"
+    wanted = " ".join(PACKAGES)
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if Path(sys.prefix).resolve() == home.resolve():
         return
     ready = home / "ready"
-    if not ready.exists() or ready.read_text() != OPENAI:
-        print(f"making {home} with {OPENAI}", flush=True)
+    if not ready.exists() or ready.read_text() != wanted:
+        print(f"making {home} with {wanted}", flush=True)
         try:
             venv.create(home, with_pip=True, clear=True)
         except subprocess.CalledProcessError:
             sys.exit("error: python3 cannot make a virtual environment with pip in it; install the package python3-venv of your system")
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", OPENAI]
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
         if subprocess.run(install).returncode != 0:
-            sys.exit(f"error: {OPENAI} cannot be installed (see above); a package index has to be in reach: "
+            sys.exit(f"error: {wanted} cannot be installed (see above); a package index has to be in reach: "
                      "PIP_INDEX_URL names another, HTTPS_PROXY a proxy. `cargo xtask test --quick` leaves this part out.")
-        ready.write_text(OPENAI)
+        ready.write_text(wanted)
     sys.exit(subprocess.run([python, __file__, *sys.argv[1:]]).returncode)
 
 
@@ -263,9 +265,163 @@ def it_says_what_the_reference_says(_, client, model):
     assert golden["greedy_text"].startswith(text), (text, golden["greedy_text"])
 
 
+# ------------------------------------------------------------ the same by Anthropic's client
+
+
+def claude(server, **more):
+    return anthropic.Anthropic(base_url=server.url, api_key=KEY, max_retries=0, timeout=120, **more)
+
+
+# Its client has no parameter for it any more; the API still has.
+GREEDY = {"extra_body": {"temperature": 0}}
+
+
+def text_of(message):
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+def messages_are_answered(server, client, model):
+    them = claude(server)
+    request = dict(model=model, messages=user("Tell me"), max_tokens=24, **GREEDY)
+    message = them.messages.create(**request)
+    assert (message.type, message.role, message.model) == ("message", "assistant", model) and message.id.startswith("msg_")
+    assert message.stop_reason in ("end_turn", "max_tokens") and 0 < message.usage.output_tokens <= 24
+    said = client.chat.completions.create(**request).choices[0].message.content
+    assert text_of(message) == said, (message.content, said)
+    read = message.usage.input_tokens + message.usage.cache_read_input_tokens
+    assert them.messages.count_tokens(model=model, messages=user("Tell me")).input_tokens == read > 0
+    again = them.messages.create(**{**request, "max_tokens": 1})
+    assert again.stop_reason == "max_tokens" and again.usage.output_tokens == 1
+    blocks = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    assert them.messages.create(**request, system="Be brief.").content == them.messages.create(**request, system=blocks).content
+
+
+def a_message_streams_the_same(server, _, model):
+    them = claude(server, default_headers={"authorization": f"Bearer {KEY}"})
+    request = dict(model=model, messages=user("Tell me more"), max_tokens=24, **GREEDY)
+    whole = them.messages.create(**request)
+    with them.messages.stream(**request) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert text == text_of(whole) == text_of(final) and len(final.content) == len(whole.content) == 1, (text, whole.content, final.content)
+    assert (final.stop_reason, final.usage.output_tokens) == (whole.stop_reason, whole.usage.output_tokens)
+    kinds = [event.type for event in them.messages.create(**request, stream=True)]
+    assert kinds[0] == "message_start" and kinds[-2:] == ["message_delta", "message_stop"], kinds
+
+
+def a_stop_sequence_is_named(server, _, model):
+    them = claude(server)
+    request = dict(model=model, messages=user("The river"), max_tokens=48, **GREEDY)
+    whole = text_of(them.messages.create(**request))
+    stop = next(whole[i:i + 2] for i in range(4, len(whole) - 1) if "\ufffd" not in whole[i:i + 2])
+    cut = them.messages.create(**request, stop_sequences=["never said", stop])
+    assert text_of(cut) == whole[:whole.index(stop)] and (cut.stop_reason, cut.stop_sequence) == ("stop_sequence", stop)
+
+
+def anthropic_mistakes_are_told_apart(server, _, model):
+    them = claude(server)
+
+    def message(who=them, **more):
+        return who.messages.create(**{"model": model, "messages": user("x"), "max_tokens": 2, **more})
+
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    error = raises(anthropic.NotFoundError, lambda: message(model="nobody"))
+    assert error.body["error"]["type"] == "not_found_error" and error.request_id, error.body
+    for bad, word in ((dict(extra_body={"temperature": -1}), "temperature"), (dict(max_tokens=0), "max_tokens"), (dict(messages=[]), "messages"),
+                      (dict(messages=[{"role": "user", "content": [image]}]), "image"), (dict(stop_sequences=[""]), "stop_sequences"),
+                      (dict(tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools.0.type"),
+                      (dict(messages=user("word " * 20000)), "prompt is too long")):
+        for stream in (False, True):
+            error = raises(anthropic.BadRequestError, lambda: message(**bad, stream=stream))
+            assert error.body["error"]["type"] == "invalid_request_error" and word in str(error), (bad, error.body)
+    for key in ("k-nobody", KEY + "x"):
+        stranger = anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0)
+        error = raises(anthropic.AuthenticationError, lambda: message(stranger))
+        assert key not in str(error)
+
+
+def anthropic_models_are_listed(server, _, model):
+    them = claude(server)
+    assert [m.id for m in them.models.list()] == [model]
+    one = them.models.retrieve(model)
+    assert one.id == one.display_name == model and one.created_at.year > 2000
+
+
+# ------------------------------------------------------------ a model that thinks, speaks and calls: the script of SCRIPT
+
+TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}
+SCRIPT = ["<think>", "plan", "</think>", "So.", "<tool_call>", '{"name": "look", "argu', 'ments": {"at": "h', 'ere, \\"now\\""}}', "</tool_call>", "\n"]
+TEMPLATE = ("{#<tool_call></think>#}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+            "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments.at }}{% endfor %}{% endfor %}<go>")
+AT = 'here, "now"'
+
+
+def a_tool_is_called(_, client, model):
+    request = dict(model=model, messages=user("look"), max_tokens=100, tools=[{"type": "function", "function": TOOL}])
+    choice = client.chat.completions.create(**request).choices[0]
+    call = choice.message.tool_calls[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "So." and len(choice.message.tool_calls) == 1
+    assert call.function.name == "look" and json.loads(call.function.arguments) == {"at": AT} and call.id
+    assert choice.message.reasoning_content == "plan"
+    with client.chat.completions.stream(**request) as stream:
+        deltas = [event.arguments_delta for event in stream if event.type == "tool_calls.function.arguments.delta"]
+        streamed = stream.get_final_completion().choices[0]
+    assert len([delta for delta in deltas if delta]) > 1, deltas
+    assert streamed.finish_reason == "tool_calls" and streamed.message.content == "So."
+    assert json.loads(streamed.message.tool_calls[0].function.arguments) == {"at": AT}
+    history = user("look") + [choice.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "42"}]
+    again = client.chat.completions.create(**{**request, "messages": history})
+    assert again.choices[0].message.tool_calls and again.usage.prompt_tokens > 0
+    usage = client.chat.completions.create(**request).usage
+    assert usage.completion_tokens_details.reasoning_tokens == 3
+
+
+def a_tool_is_used(server, _, model):
+    them = claude(server)
+    tool = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}
+    request = dict(model=model, messages=user("look"), max_tokens=100, tools=[tool], thinking={"type": "enabled", "budget_tokens": 1024})
+    message = them.messages.create(**{**request, "max_tokens": 1100})
+    assert message.stop_reason == "tool_use" and [block.type for block in message.content] == ["thinking", "text", "tool_use"], message
+    thought, said, use = message.content
+    assert (thought.thinking, said.text, use.name, use.input) == ("plan", "So.", "look", {"at": AT})
+    with them.messages.stream(**{**request, "max_tokens": 1100}) as stream:
+        parts = [event.partial_json for event in stream if event.type == "input_json"]
+        final = stream.get_final_message()
+    assert len(parts) > 1 and final.content[2].input == use.input and final.stop_reason == "tool_use"
+    assert [block.type for block in final.content] == ["thinking", "text", "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": use.id, "content": [{"type": "text", "text": "42"}]}
+    history = user("look") + [{"role": "assistant", "content": message.content}, {"role": "user", "content": [result]}]
+    again = them.messages.create(**{**request, "messages": history, "max_tokens": 1100})
+    assert again.content[2].input == {"at": AT} and again.content[2].id != use.id
+
+
+def what_cannot_be_forced_is_refused(server, client, model):
+    tools = [{"type": "function", "function": TOOL}]
+    for choice in ("required", {"type": "function", "function": {"name": "look"}}):
+        error = raises(openai.BadRequestError, lambda: client.chat.completions.create(model=model, messages=user("x"), tools=tools, tool_choice=choice))
+        assert error.param == "tool_choice", error.body
+    tool = {"name": "look", "input_schema": TOOL["parameters"]}
+    error = raises(anthropic.BadRequestError, lambda: claude(server).messages.create(
+        model=model, messages=user("x"), max_tokens=9, tools=[tool], tool_choice={"type": "any"}))
+    assert "tool_choice" in str(error)
+
+
+SCRIPTED = [a_tool_is_called, a_tool_is_used, what_cannot_be_forced_is_refused]
+
+
+def scripted():
+    """Writes the model."""
+    folder = TARGET / "python-clients" / "scripted"
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ["cargo", "run", "--quiet", "--package", "omlx-fixtures", "--example", "parrot", "--", str(folder), TEMPLATE, *SCRIPT]
+    subprocess.run(command, cwd=REPO, check=True)
+    return folder
+
+
 EVERYWHERE = [models_are_listed, a_chat_is_answered, a_stream_says_the_same, completions_too, a_stop_string_is_cut, several_answers,
               logprobs_are_given, mistakes_are_told_apart, who_leaves_takes_the_work_along, a_crowd_gets_what_each_would_alone,
-              a_raw_answer_has_its_headers]
+              a_raw_answer_has_its_headers, messages_are_answered, a_message_streams_the_same, a_stop_sequence_is_named,
+              anthropic_mistakes_are_told_apart, anthropic_models_are_listed]
 
 
 def raises(kind, act):
@@ -306,11 +462,12 @@ def main():
     parser.add_argument("--models", type=Path, default=models_dir(), help="where real models lie")
     args = parser.parse_args()
     own_environment()
-    global openai
+    global openai, anthropic
+    import anthropic
     import openai
-    print(f"openai {openai.__version__}, Python {sys.version.split()[0]}", flush=True)
+    print(f"openai {openai.__version__}, anthropic {anthropic.__version__}, Python {sys.version.split()[0]}", flush=True)
     binary = (args.server or build()).resolve()
-    results = [run(binary, REPO / "fixtures" / "tiny" / "llama", EVERYWHERE)]
+    results = [run(binary, REPO / "fixtures" / "tiny" / "llama", EVERYWHERE), run(binary, scripted(), SCRIPTED)]
     for name, sign, more in ((REAL, "config.json", [it_knows_a_capital, it_says_what_the_reference_says]), (DEMO, ".", [it_knows_a_capital])):
         real = args.models / name
         if (real / sign).exists():
