@@ -25,7 +25,7 @@ fn api_5_usage_is_the_same_in_both_modes() {
     let cold = server.completions(&request(0)).send().ok()["usage"].clone();
     let expected = |cached: u64| {
         json!({"prompt_tokens": 64, "completion_tokens": 5, "total_tokens": 69,
-               "prompt_tokens_details": {"cached_tokens": cached}})
+               "prompt_tokens_details": {"cached_tokens": cached}, "completion_tokens_details": {"reasoning_tokens": 0}})
     };
     assert_eq!(cold, expected(0));
     // Three whole blocks: the last prompt token is always computed.
