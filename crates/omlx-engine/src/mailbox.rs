@@ -42,10 +42,7 @@ impl Engine {
             };
             self.clock.resume(Instant::now());
             match command {
-                Some(Command::Generate(request, reply)) => {
-                    self.press(Asked::Now);
-                    self.admit(*request, reply);
-                }
+                Some(Command::Generate(request, reply)) => self.admit(*request, reply),
                 Some(Command::Probe(tokens, asked)) => asked.answer(self.known(&tokens)),
                 // Whoever rang has just looked.
                 Some(Command::Look) => self.press(Asked::Last),
@@ -73,6 +70,8 @@ impl Engine {
         if let Err(refusal) = check(&request, self.model.vocab()) {
             return reply.fail(Fault::Refused(refusal));
         }
+        // The limits may have changed since the last look, and whoever changed them before asking is judged by the new ones.
+        self.press(Asked::Now);
         let seq = SeqId(self.next_seq);
         self.next_seq += 1;
         let Generate { tokens, sampling, limit, stop, logprobs, mask, priority } = request;
