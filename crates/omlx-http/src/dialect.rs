@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::error::Error;
+use crate::sse::json;
 
 /// The two families of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(crate) async fn speak(request: Request, next: Next) -> Response {
         return response;
     }
     let Some(error) = response.extensions().get::<Arc<Error>>().cloned() else { return response };
-    let body = serde_json::to_string(&error.anthropic(None)).expect("texts alone");
+    let body = json(&error.anthropic(None));
     // The length is that of the body that was.
     response.headers_mut().remove(header::CONTENT_LENGTH);
     response.map(|_| Body::from(body))

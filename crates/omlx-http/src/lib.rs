@@ -21,6 +21,7 @@ mod limits;
 mod memory;
 mod metrics;
 mod near;
+mod offer;
 mod openai;
 mod prefixes;
 mod prepare;

@@ -16,4 +16,3 @@ pub(crate) use ask::Ask;
 pub(crate) use chat::short_ids;
 pub(crate) use models::open;
 pub(crate) use start::{Prompt, Terms, start};
-pub(crate) use tools::Offer;

@@ -10,6 +10,20 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::StreamExt;
+use serde::Serialize;
+
+/// What an answer's shapes are on the wire, streamed or whole.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("the wire's shapes have string keys and nothing that can fail")
+}
+
+/// The first item, which decides the status; waited for until the first heartbeat is due.
+pub(crate) async fn first<T>(items: &mut (impl Stream<Item = T> + Unpin), keep_alive: Option<Duration>) -> Option<T> {
+    match keep_alive {
+        Some(interval) => tokio::time::timeout(interval, items.next()).await.unwrap_or_default(),
+        None => items.next().await,
+    }
+}
 
 /// A response that sends each string as one event. Dropping its body drops `lines`.
 pub(crate) fn respond(lines: impl Stream<Item = String> + Send + 'static, keep_alive: Option<Duration>) -> Response {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answer::Reading;
 use crate::catalog::Served;
 use crate::error::Error;
-use crate::openai::Offer;
+use crate::offer::Offer;
 use crate::prepare::prepare;
 use crate::router::App;
 

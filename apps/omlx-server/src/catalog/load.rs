@@ -2,6 +2,7 @@
 //!
 //! Models load side by side: files are read under no lock, so one that hangs is the trouble of those who asked for it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -44,7 +45,7 @@ pub(crate) struct Loader {
     turnstile: Arc<Turnstile>,
     promises: Promises,
     /// Under which the models that were loaded write.
-    salts: Mutex<Vec<Salt>>,
+    salts: Mutex<HashSet<Salt>>,
     tiers: Option<Arc<Tiers>>,
     /// Reads a model's files; something else in tests.
     pub(super) reader: Box<Reader>,
@@ -138,9 +139,7 @@ impl Loader {
             tracing::info!("model {id} has no chat template: chats are refused, /v1/completions works");
         }
         let settling = self.promises.settle(expected, card.weight_bytes);
-        let mut served = self.open(id, path, (text, model, &card), settling)?;
-        served.owner.model = own;
-        served.markup = own.markup(&served.text);
+        let served = self.open((id, own), path, (text, model, &card), settling)?;
         tracing::info!(
             "loaded model {id} in {:.1} s: {}, {:.0} M parameters, {} in {}, context {}; {}; {}",
             start.elapsed().as_secs_f32(),
@@ -158,7 +157,7 @@ impl Loader {
     /// Starts the engine of a model that was read.
     fn open(
         &self,
-        id: &str,
+        (id, own): (&str, Settings),
         path: &Path,
         (text, model, card): (TextModel, impl Model + 'static, &ModelCard),
         mut settling: Settling<'_>,
@@ -224,8 +223,8 @@ impl Loader {
         self.say_what_is_kept(id, &salt);
         let place = Place { turnstile: Arc::clone(&self.turnstile), memory, tiers: self.tiers.clone() };
         let engine = omlx_engine::spawn(Box::new(model), salt, &self.device, config, place).map_err(fault)?;
-        let owner = Owner { all: self.settings.sampling, ..Owner::default() };
-        let markup = owner.model.markup(&text);
+        let owner = Owner { all: self.settings.sampling, model: own };
+        let markup = own.markup(&text);
         Ok(Served { id: id.to_owned(), engine, text: Arc::new(text), bounds, owner, markup })
     }
 
@@ -233,7 +232,7 @@ impl Loader {
     fn say_what_is_kept(&self, id: &str, salt: &Salt) {
         let Some(census) = self.tiers.as_ref().and_then(|tiers| tiers.census()) else { return };
         let mut known = self.salts.lock().unwrap_or_else(PoisonError::into_inner);
-        known.push(*salt);
+        known.insert(*salt);
         let others = census.strangers(&known);
         match census.by_salt.get(salt) {
             Some(own) => tracing::info!("prefix cache: {} blocks ({}) for {id}", own.count, readable(own.bytes)),

@@ -131,7 +131,7 @@ impl Promises {
     }
 
     /// Takes memory from what is kept of prompts: `room` bytes of what may be promised, `free` bytes of what is free. Nothing, and
-    /// `false`, where that would not be enough.
+    /// `false`, where not as much is kept; whether it was enough is seen by looking again, since other programs take memory too.
     fn give_way(&self, room: u64, free: u64) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.give_way(room, free))
     }

@@ -24,7 +24,7 @@ use crate::entropy::random;
 use crate::error::{Blame, Error};
 use crate::openai::{Prompt, Terms, open, short_ids, start};
 use crate::router::App;
-use crate::sse;
+use crate::sse::{self, json};
 
 /// Clients may leave out thoughts without one. It seals nothing here.
 const SIGNATURE: &str = "omlx";
@@ -223,10 +223,7 @@ async fn streamed(
     blame: Blame,
     keep_alive: Option<Duration>,
 ) -> Result<Response, Error> {
-    let first = match keep_alive {
-        Some(interval) => tokio::time::timeout(interval, answer.next()).await.unwrap_or_default(),
-        None => answer.next().await,
-    };
+    let first = sse::first(&mut answer, keep_alive).await;
     if let Some(Err(fault)) = first {
         return Err(Error::blamed(fault, &blame));
     }
@@ -292,7 +289,7 @@ impl Flow {
         if self.open.as_ref().is_none_or(|block| !continues(block, &piece)) {
             let Some(block) = begun(&self.head, &piece) else { return };
             self.close(out);
-            out.push(line(&Event::ContentBlockStart { index: self.index, content_block: copy(&block) }));
+            out.push(line(&Event::ContentBlockStart { index: self.index, content_block: block.clone() }));
             self.open = Some(block);
         }
         let delta = match piece {
@@ -315,23 +312,8 @@ impl Flow {
     }
 }
 
-/// An empty block of the same kind.
-fn copy(block: &Block) -> Block {
-    match block {
-        Block::Text { .. } => Block::Text { text: String::new() },
-        Block::Thinking { .. } => Block::Thinking { thinking: String::new(), signature: "" },
-        Block::ToolUse { id, name, .. } => {
-            Block::ToolUse { id: id.clone(), name: name.clone(), input: Value::Object(Map::new()) }
-        }
-    }
-}
-
 fn line(event: &Event<'_>) -> (&'static str, String) {
     (event.name(), json(event))
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("the wire's shapes have string keys and nothing that can fail")
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::blocks;
 use super::wire::Request;
 use crate::body::Body;
 use crate::error::Error;
-use crate::openai::{Ask, Offer};
+use crate::offer::Offer;
+use crate::openai::Ask;
 use crate::sampling::Settings;
 use crate::talk::{EFFORTS, Talk};
 

@@ -58,7 +58,7 @@ pub(super) struct Message<'a> {
 }
 
 /// A block of an answer.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Block {
     Text { text: String },

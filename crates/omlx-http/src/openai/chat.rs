@@ -8,7 +8,7 @@ use omlx_text::Chat;
 use serde_json::Value;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
-use super::deliver::{Choice, Form, Head, Manner, Said, deliver, finite, json, token_text};
+use super::deliver::{Choice, Form, Head, Manner, Said, deliver, finite, token_text};
 use super::messages;
 use super::models::open;
 use super::refuse;
@@ -24,6 +24,7 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::error::Error;
 use crate::router::App;
+use crate::sse::json;
 use crate::talk::{EFFORTS, Talk};
 
 pub(crate) async fn create(

@@ -7,7 +7,7 @@ use omlx_markup::Piece;
 use omlx_text::TextModel;
 
 use super::ask::{Ask, MOST_LOGPROBS, count};
-use super::deliver::{Choice, Form, Head, Manner, deliver, finite, json, token_text};
+use super::deliver::{Choice, Form, Head, Manner, deliver, finite, token_text};
 use super::models::open;
 use super::refuse;
 use super::start::{Prompt, Terms, start};
@@ -19,6 +19,7 @@ use crate::catalog::Served;
 use crate::error::Error;
 use crate::prepare::prepare;
 use crate::router::App;
+use crate::sse::json;
 
 /// New tokens when neither the request nor the model's settings say, as in OpenAI's API.
 const MOST_TOKENS: usize = 16;

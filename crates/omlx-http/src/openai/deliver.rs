@@ -12,7 +12,6 @@ use futures_util::StreamExt;
 use futures_util::stream::{iter, select_all};
 use omlx_api::Fault;
 use omlx_markup::Piece;
-use serde::Serialize;
 
 use super::ask::Ask;
 use super::wire::{CompletionTokens, PromptTokens, Usage};
@@ -20,7 +19,7 @@ use super::{chat, completions};
 use crate::answer::{Answer, Part, Scored};
 use crate::entropy::random;
 use crate::error::{Blame, Error};
-use crate::sse;
+use crate::sse::{self, json};
 
 /// Which route's shapes.
 #[derive(Clone, Copy, Debug)]
@@ -204,10 +203,7 @@ async fn stream(
     mut parts: impl Stream<Item = Indexed> + Unpin + Send + 'static,
 ) -> Result<Response, Error> {
     let keep_alive = manner.keep_alive;
-    let first = match keep_alive {
-        Some(interval) => tokio::time::timeout(interval, parts.next()).await.unwrap_or_default(),
-        None => parts.next().await,
-    };
+    let first = sse::first(&mut parts, keep_alive).await;
     if let Some((_, Err(fault))) = first {
         return Err(Error::blamed(fault, &manner.blame));
     }
@@ -263,8 +259,4 @@ pub(super) fn token_text(bytes: &[u8], mark: &str) -> String {
 /// JSON has no minus infinity; this is how OpenAI writes it.
 pub(super) fn finite(logprob: f32) -> f32 {
     logprob.max(-9999.0)
-}
-
-pub(super) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("the wire's shapes have string keys and nothing that can fail")
 }

@@ -2,12 +2,10 @@
 //!
 //! A call cannot be forced yet, nor its arguments held to a schema: both are refused by name and not taken for a wish.
 
-use std::sync::Arc;
-
-use omlx_markup::Tool;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::offer::Offer;
 use crate::words::shown;
 
 /// Most tools, as in OpenAI's API.
@@ -17,30 +15,6 @@ const MOST_NAME_BYTES: usize = 64;
 
 const FORCED: &str = "an answer cannot be made to call a tool yet; use \"auto\" or \"none\", or leave it out";
 const STRICT: &str = "arguments are not held to a schema yet; leave it out or send false";
-
-/// What is offered to the model.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Offer {
-    /// As templates read them; empty where none are offered.
-    pub(crate) wire: Vec<Value>,
-    /// As the reader of the answer needs them.
-    pub(crate) tools: Arc<[Tool]>,
-    /// Whether the model may make no more than one call.
-    pub(crate) one_call: bool,
-}
-
-impl Offer {
-    /// The tools in OpenAI's form, all of them checked.
-    pub(crate) fn of(wire: Vec<Value>, one_call: bool) -> Self {
-        let tools = wire.iter().filter_map(Tool::of_wire).collect();
-        Self { wire, tools, one_call }
-    }
-
-    /// What was told of the tools to a model is what stands in its prompt. Templates that know none leave them out without a word.
-    pub(crate) fn stands_in(&self, prompt: &str) -> bool {
-        self.tools.iter().all(|tool| prompt.contains(&tool.name))
-    }
-}
 
 /// What a chat offers.
 pub(super) fn offer(tools: Option<Vec<Value>>, choice: Option<&Value>, parallel: Option<bool>) -> Result<Offer, Error> {

@@ -1,5 +1,6 @@
 //! The budget at every moment, whoever wrote what is there; and the order in which segments go.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ fn a_smaller_budget_holds_from_the_start_on_whoever_wrote() {
         assert!(taken(folder.path()) <= 1 << 20);
     }
     let census = store.census();
-    let strangers = census.strangers(&[salt(7)]);
+    let strangers = census.strangers(&HashSet::from([salt(7)]));
     assert!(strangers.count < 20 * 8, "the other models' blocks have made room: {strangers:?}");
     assert_eq!(get(&store, &chain(7, 69, 8, 9_000)), 8);
 }

@@ -31,7 +31,7 @@ fn spec(c: &Config) -> Result<Spec> {
     Ok(spec)
 }
 
-pub(super) fn gguf_keys(_: &Gguf, keys: &mut Map<String, Value>) -> Result<()> {
+fn gguf_keys(_: &Gguf, keys: &mut Map<String, Value>) -> Result<()> {
     keys.insert("hidden_act".into(), "silu".into());
     // The key below is Llama's; published Qwen2 configs have none, the biases are part of the architecture.
     keys.remove("attention_bias");

@@ -29,7 +29,7 @@ pub(super) const ARCH: Arch = Arch {
 };
 
 /// What the family's own code fills in.
-pub(super) const ABSENT: Absent =
+const ABSENT: Absent =
     Absent { vocab: None, q_heads: None, kv_heads: None, dim: Some(128), context: None, eps: None, act: None };
 
 fn spec(c: &Config) -> Result<Spec> {

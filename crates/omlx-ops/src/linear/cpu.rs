@@ -56,11 +56,7 @@ pub(super) fn grouped(isa: Isa, jobs: &[(&Linear, Range<usize>)], x: &Tensor) ->
     let any_packed = jobs.iter().flat_map(|(l, _)| &l.parts).any(|w| matches!(w, Weight::Packed(_)));
     let acts = any_packed.then(|| Acts::new(isa, x, (count, stride, cols)));
     // Tasks of all layers and parts go to the pool together: one hand-out per call.
-    let each = |(job, (linear, run)): (usize, &(&Linear, Range<usize>))| {
-        let tasks = tasks(linear, run.clone(), jobs.len()).into_iter();
-        tasks.map(move |(part, place)| (job, part, place)).collect::<Vec<_>>()
-    };
-    let tasks: Vec<_> = jobs.iter().enumerate().flat_map(each).collect();
+    let tasks = tasks(jobs);
     threads::for_each(tasks.len(), |task| {
         let (job, part, place) = &tasks[task];
         let bias = biases[*job].as_ref().map(|b| b.as_slice());
@@ -78,30 +74,33 @@ pub(super) fn grouped(isa: Isa, jobs: &[(&Linear, Range<usize>)], x: &Tensor) ->
     host::tensor(out, (count, total))
 }
 
-/// Which part, and what of it: together all outputs of a run of rows of x, beside as many other layers as `layers` says.
-pub(super) fn tasks(linear: &Linear, run: Range<usize>, layers: usize) -> Vec<(usize, Place)> {
+/// Which layer, which part, and what of it: together all outputs of each layer's run of rows of x.
+pub(super) fn tasks(jobs: &[(&Linear, Range<usize>)]) -> Vec<(usize, usize, Place)> {
     let mut tasks = Vec::new();
-    let (threads, count, mut column) = (threads::threads(), run.len(), 0);
-    let wanted = (SHARES[usize::from(count > SOME)] * threads).div_ceil(layers);
-    let (height, stripes) = cut(linear.rows.div_ceil(dense::PANEL), count, wanted);
-    for (part, w) in linear.parts.iter().enumerate() {
-        let rows = w.dims().0;
-        let (panels, height, deep) = match w {
-            Weight::Packed(_) => {
-                let share = if count > FEW { 0 } else { linear.rows * layers / (PACKED_SHARES * threads) };
-                let height = share.next_multiple_of(PACKED).max(PACKED);
-                (rows.div_ceil(packed::PANEL), height / packed::PANEL, count)
+    let (threads, layers) = (threads::threads(), jobs.len());
+    for (job, (linear, run)) in jobs.iter().enumerate() {
+        let (count, mut column) = (run.len(), 0);
+        let wanted = (SHARES[usize::from(count > SOME)] * threads).div_ceil(layers);
+        let (height, stripes) = cut(linear.rows.div_ceil(dense::PANEL), count, wanted);
+        for (part, w) in linear.parts.iter().enumerate() {
+            let rows = w.dims().0;
+            let (panels, height, deep) = match w {
+                Weight::Packed(_) => {
+                    let share = if count > FEW { 0 } else { linear.rows * layers / (PACKED_SHARES * threads) };
+                    let height = share.next_multiple_of(PACKED).max(PACKED);
+                    (rows.div_ceil(packed::PANEL), height / packed::PANEL, count)
+                }
+                _ => (rows.div_ceil(dense::PANEL), height, count.div_ceil(stripes)),
+            };
+            for row in run.clone().step_by(deep.max(1)) {
+                let rows = row..(row + deep).min(run.end);
+                for panel in (0..panels).step_by(height) {
+                    let panels = panel..(panel + height).min(panels);
+                    tasks.push((job, part, Place { panels, rows: rows.clone(), column }));
+                }
             }
-            _ => (rows.div_ceil(dense::PANEL), height, count.div_ceil(stripes)),
-        };
-        for row in run.clone().step_by(deep.max(1)) {
-            let rows = row..(row + deep).min(run.end);
-            for panel in (0..panels).step_by(height) {
-                let panels = panel..(panel + height).min(panels);
-                tasks.push((part, Place { panels, rows: rows.clone(), column }));
-            }
+            column += rows;
         }
-        column += rows;
     }
     tasks
 }

@@ -142,7 +142,7 @@ fn tasks_cover_every_output_once() {
     for (n, rows) in [(1, 1), (40, 3), (100, 203), (2000, 7)] {
         let linear = dense(n, 16, DType::F32);
         let mut seen = vec![0u8; rows * n.div_ceil(16)];
-        for (_, place) in cpu::tasks(&linear, 0..rows, 1) {
+        for (_, _, place) in cpu::tasks(&[(&linear, 0..rows)]) {
             for row in place.rows {
                 // seen to fail: the last stripe's rest left out
                 place.panels.clone().for_each(|panel| seen[row * n.div_ceil(16) + panel] += 1);

@@ -14,6 +14,8 @@ use crate::{Error, Result};
 pub(super) const LOCK: &str = "lock";
 /// What its holder writes into it, before its number.
 const HOLDER: &str = "process ";
+/// Of it so many bytes are read.
+const MOST_WORDS: u64 = 64;
 
 /// A folder that is ours.
 #[derive(Debug)]
@@ -27,25 +29,18 @@ impl Lock {
     pub(super) fn take(folder: &Path) -> Result<Self> {
         let failed = |what, source| Error::Folder { folder: folder.to_owned(), what, source };
         let path = folder.join(LOCK);
-        // A link may lead to anything.
-        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
-            return Err(failed("it has a `lock` that is no plain file", io::ErrorKind::AlreadyExists.into()));
-        }
+        plain(&path).map_err(|source| failed("it has a `lock` that is no plain file", source))?;
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let mut file = opened.map_err(|source| failed("its lock cannot be made", source))?;
         let mut words = String::new();
-        let known = (&mut file).take(64).read_to_string(&mut words).is_ok();
+        let known = (&mut file).take(MOST_WORDS).read_to_string(&mut words).is_ok();
         if !known || !(words.is_empty() || words.starts_with(HOLDER)) {
             return Err(failed("its file `lock` is not ours", io::ErrorKind::AlreadyExists.into()));
         }
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                // Who it is is a kindness; without it the message is still right.
-                let holder = if words.is_empty() { "another process" } else { words.trim() };
-                return Err(Error::FolderInUse { folder: folder.to_owned(), holder: holder.to_owned() });
-            }
+            Err(TryLockError::WouldBlock) => return Err(in_use(folder, &words)),
             Err(TryLockError::Error(source)) => return Err(failed("it cannot be locked", source)),
         }
         let words = format!("{HOLDER}{}\n", std::process::id());
@@ -59,14 +54,16 @@ impl Lock {
         Ok(Self { folder: folder.to_owned(), file })
     }
 
-    /// Keeps a folder from changing while it is looked at; nothing is written, and where there is no lock nobody can hold it.
+    /// Keeps a folder from changing while it is looked at. Nothing is written: where there is no lock, or none that may be read, the look
+    /// goes without.
     pub(super) fn look(folder: &Path) -> Result<Option<Self>> {
-        let Ok(file) = File::open(folder.join(LOCK)) else { return Ok(None) };
+        let path = folder.join(LOCK);
+        let Ok(mut file) = plain(&path).and_then(|()| File::open(&path)) else { return Ok(None) };
         if let Err(TryLockError::WouldBlock) = file.try_lock_shared() {
             let mut words = String::new();
-            let known = (&file).take(64).read_to_string(&mut words).is_ok() && words.starts_with(HOLDER);
-            let holder = if known { words.trim() } else { "another process" };
-            return Err(Error::FolderInUse { folder: folder.to_owned(), holder: holder.to_owned() });
+            // Who it is is a kindness.
+            let _ = (&mut file).take(MOST_WORDS).read_to_string(&mut words);
+            return Err(in_use(folder, &words));
         }
         Ok(Some(Self { folder: folder.to_owned(), file }))
     }
@@ -77,11 +74,24 @@ impl Lock {
         matches!((there, ours), (Ok(there), Ok(ours)) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()))
     }
 
-    /// Takes the folder once more, whatever has become of it.
-    pub(super) fn renew(&mut self) -> Result<()> {
-        *self = Self::take(&self.folder)?;
-        Ok(())
+    /// The folder once more, whatever has become of it.
+    pub(super) fn again(&self) -> Result<Self> {
+        Self::take(&self.folder)
     }
+}
+
+/// A link may lead to anything, and whoever opens a pipe waits for its other end.
+fn plain(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(meta) if !meta.is_file() => Err(io::ErrorKind::AlreadyExists.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Somebody has it: by what stands in the lock, which may be nothing yet.
+fn in_use(folder: &Path, words: &str) -> Error {
+    let holder = if words.starts_with(HOLDER) { words.trim() } else { "another process" };
+    Error::FolderInUse { folder: folder.to_owned(), holder: holder.to_owned() }
 }
 
 impl Drop for Lock {

@@ -66,14 +66,15 @@ impl Log {
 
     /// Nothing is written into a folder that is not ours any more. One that was made anew, and is nobody else's, is taken as it is now.
     fn hold(&mut self, shared: &Shared) -> io::Result<()> {
-        let Some(lock) = self.lock.as_mut().filter(|lock| !lock.holds()) else {
+        let Some(lock) = self.lock.as_ref().filter(|lock| !lock.holds()) else {
             return Ok(());
         };
-        lock.renew().map_err(io::Error::other)?;
+        let lock = lock.again().map_err(io::Error::other)?;
         self.open = None;
         *shared.index() = Index::default();
+        // Where this fails the new lock goes, and all of it is tried again before the next write.
         let (opened, next) = open::load(shared).map_err(io::Error::other)?;
-        self.next = self.next.max(next);
+        (self.next, self.lock) = (self.next.max(next), Some(lock));
         tracing::warn!(folder = %shared.folder.display(), "the cache folder was made anew: {opened}");
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Looking over a folder: whose blocks are there, and whether all of them are good.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use omlx_blocks::Salt;
 
@@ -18,7 +18,7 @@ pub struct Census {
 
 impl Census {
     /// Blocks that none of these salts can use: of other models, or of other settings.
-    pub fn strangers(&self, salts: &[Salt]) -> Found {
+    pub fn strangers(&self, salts: &HashSet<Salt>) -> Found {
         let others = self.by_salt.iter().filter(|(salt, _)| !salts.contains(salt));
         others.fold(Found::default(), |sum, (_, found)| Found {
             count: sum.count + found.count,
